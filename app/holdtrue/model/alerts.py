@@ -1,0 +1,277 @@
+"""an alert's episode, health, verdict and the messages they owe"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from holdtrue.model.runs import Outcome, Sample
+
+
+class AlertState(StrEnum):
+    """Where an episode is in its life."""
+
+    PENDING = "pending"
+    FIRING = "firing"
+    RESOLVED = "resolved"
+
+
+class Subject(StrEnum):
+    """What an episode is about: rows that break the rule, or our not being able to know."""
+
+    VIOLATION = "violation"
+    HEALTH = "health"
+
+
+class Ending(StrEnum):
+    """How an episode ended."""
+
+    RESOLVED = "resolved"
+    REDEFINED = "redefined"
+    WITHDRAWN = "withdrawn"
+    RECOVERED = "recovered"
+    NEVER_FIRED = "never fired"
+
+
+class Reason(StrEnum):
+    """Why a notification is owed."""
+
+    FIRED = "fired"
+    WORSENED = "worsened"
+    REMINDER = "reminder"
+    RESOLVED = "resolved"
+    REOPENED = "reopened"
+    REDEFINED = "redefined"
+    WITHDRAWN = "withdrawn"
+    EXPIRING = "expiring"
+    UNCHECKED = "unchecked"
+    RECOVERED = "recovered"
+
+
+class Mark(StrEnum):
+    """What a message says beside its reason."""
+
+    AT_FIRST_LOOK = "at first look"
+    UNCONFIRMED = "unconfirmed"
+    MAY_BE_A_REPEAT = "may be a repeat"
+
+
+class Health(StrEnum):
+    """Whether we are able to know."""
+
+    OK = "ok"
+    FAILING = "failing"
+    STALE = "stale"
+    NEVER = "never"
+
+
+class MessageState(StrEnum):
+    """What became of an owed message."""
+
+    PENDING = "pending"
+    SENT = "sent"
+    FAILED = "failed"
+    WITHHELD = "withheld"
+    SUPERSEDED = "superseded"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known now of one invariant on one database, apart from its alert.
+
+    "Good" is the newest run that really looked; "try" the newest of any outcome. ``since`` is when the pair came into the
+    catalog: a pair that never looked is ``never``, and owes ``unchecked`` once that is older than fresh_for.
+    """
+
+    invariant: str
+    database: str
+    since: datetime
+    health: Health = Health.NEVER
+    good_run: int | None = None
+    good_at: datetime | None = None
+    good_outcome: Outcome | None = None
+    good_count: int | None = None
+    good_complete: bool = True
+    good_definition: str = ""
+    good_new: int = 0
+    good_settling: int = 0
+    good_waived: int = 0
+    try_at: datetime | None = None
+    try_outcome: Outcome | None = None
+    try_reason: str = ""
+    errors_in_a_row: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """An alert's life from opening to its end; its events are numbered (semantics 7.3).
+
+    ``id`` is 0 until the store has given one. ``count`` is the newest good run's, ``peak`` the largest; ``told_count`` and
+    ``told_at`` belong to the last message owed. ``held_in_a_row`` counts complete good runs that held, ``violated_in_a_row``
+    scheduled runs that did not.
+    """
+
+    invariant: str
+    database: str
+    subject: Subject
+    state: AlertState
+    opened_at: datetime
+    definition: str
+    severity: str
+    owner: str
+    id: int = 0
+    fired_at: datetime | None = None
+    ended_at: datetime | None = None
+    ending: Ending | None = None
+    first_run: int | None = None
+    last_run: int | None = None
+    count: int = 0
+    count_complete: bool = True
+    peak: int = 0
+    violated_in_a_row: int = 0
+    held_in_a_row: int = 0
+    told_count: int = 0
+    told_at: datetime | None = None
+    new_since_told: int = 0
+    at_first_look: bool = False
+    follows: int | None = None
+    events: int = 0
+    acknowledged_by: str = ""
+    acknowledged_at: datetime | None = None
+    note: str = ""
+
+    @property
+    def open(self) -> bool:
+        """Whether it has not ended."""
+        return self.state is not AlertState.RESOLVED
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One numbered step of an episode: a message's reason, or a silent step (``opened``, ``acknowledged`` …) without one."""
+
+    number: int
+    name: str
+    at: datetime
+    reason: Reason | None = None
+    marks: tuple[Mark, ...] = ()
+    count: int = 0
+    detail: str = ""
+    run: int | None = None
+    episode: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to become of one episode: its new state and the events it gains, in order."""
+
+    episode: Episode
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What ``alerting`` decides on: the standing, the open episodes and the end of the last violation episode."""
+
+    standing: Standing
+    alert: Episode | None = None
+    unchecked: Episode | None = None
+    previous: Episode | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a run, or time alone, means: the new standing, changed episodes, and the reason in words."""
+
+    standing: Standing
+    changes: tuple[Change, ...] = ()
+    why: str = ""
+
+
+class Word(StrEnum):
+    """The first word of a verdict."""
+
+    HOLDS = "holds"
+    VIOLATED = "violated"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a person sees: the outcome of the last good run and its age (semantics 6).
+
+    ``firing`` and ``unknown`` are the metrics of the same names; ``violations`` is None where the series is absent.
+    ``exit_code`` is this line's share of ``holdtrue overview``'s.
+    """
+
+    word: Word
+    sentence: str
+    firing: bool
+    unknown: bool
+    violations: int | None
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message owed to one notifier; (episode, number, notifier) is its key."""
+
+    id: int
+    episode: int
+    number: int
+    notifier: str
+    reason: Reason
+    state: MessageState
+    owed_at: datetime
+    marks: tuple[Mark, ...] = ()
+    attempts: int = 0
+    token: int = 0
+    next_try_at: datetime | None = None
+    sent_at: datetime | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """Where an episode's message stands at a notifier, so that it can be edited and answered."""
+
+    channel: str
+    reference: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """All that a notifier may say: the message, its event, and the episode as it is at the moment of sending.
+
+    Everything here is masked already; names, texts and values are untrusted and must be escaped for the medium.
+    """
+
+    message: Message
+    event: Event
+    episode: Episode
+    description: str
+    sample: Sample | None
+    runbook_url: str
+    links: tuple[tuple[str, str], ...]
+    page_url: str
+    now: datetime
+    thread: Thread | None = None
+    health_sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The notifier took it; ``thread`` is where, if it can be edited later."""
+
+    thread: Thread | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Undelivered:
+    """The notifier did not; our own words, never a secret. ``permanent``: no retry can mend it."""
+
+    sentence: str
+    permanent: bool = False
+    retry_after: float | None = None

@@ -1,0 +1,133 @@
+"""what a catalog says of databases, replicas, notifiers and the store"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+
+from holdtrue.model.invariants import Invariant
+from holdtrue.model.problems import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A text with ``${ENV}`` or ``${file:/path}`` in it, resolved at each use and never printed (semantics 1.7)."""
+
+    template: str = field(repr=False)
+
+    def __str__(self) -> str:
+        """Never the text."""
+        return "***"
+
+
+class Dialect(StrEnum):
+    """The kinds of database that have protections of their own; others are asked at a lower level."""
+
+    POSTGRESQL = "postgresql"
+    SQLITE = "sqlite"
+    MYSQL = "mysql"
+    OTHER = "other"
+
+
+class Freshness(StrEnum):
+    """How a database proves that a replica is near its primary (semantics 2.1)."""
+
+    STREAMING = "streaming"
+    HEARTBEAT = "heartbeat"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaConfig:
+    """One read-only endpoint of a database. ``password``, given apart, is used verbatim."""
+
+    name: str
+    url: Secret
+    password: Secret | None = None
+    password_command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseConfig:
+    """A named logical database and how it may be asked."""
+
+    name: str
+    dialect: Dialect
+    replicas: tuple[ReplicaConfig, ...]
+    freshness: Freshness = Freshness.STREAMING
+    max_lag: timedelta = timedelta(seconds=30)
+    allow_primary: bool = False
+    timezone: str = "UTC"
+    search_path: str | None = None
+    concurrency: int = 4
+    safe_columns: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotifierConfig:
+    """A configured way to tell people; ``options`` are the kind's own."""
+
+    name: str
+    kind: str
+    options: tuple[tuple[str, Secret | str | bool | int], ...] = ()
+
+    def option(self, key: str) -> Secret | str | bool | int | None:
+        """The option's value, or None."""
+        return dict(self.options).get(key)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """Where our own database is."""
+
+    url: Secret = field(default_factory=lambda: Secret("sqlite:///holdtrue.db"))
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long things are kept (semantics 8.2, 9.1)."""
+
+    runs_kept_in_full: int = 200
+    bad_runs: timedelta = timedelta(days=30)
+    exact_counts: timedelta = timedelta(days=90)
+    evidence: timedelta = timedelta(days=30)
+    samples: timedelta = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceConfig:
+    """All that ``holdtrue.yaml`` says."""
+
+    store: StoreConfig = field(default_factory=StoreConfig)
+    databases: tuple[DatabaseConfig, ...] = ()
+    notifiers: tuple[NotifierConfig, ...] = ()
+    retention: Retention = field(default_factory=Retention)
+    external_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The validated, immutable set of invariants and databases.
+
+    ``texts`` are the files it was read from (relative path to text): the same texts give the same catalog on every
+    instance. ``content_hash`` is theirs.
+    """
+
+    invariants: tuple[Invariant, ...]
+    config: ServiceConfig
+    texts: tuple[tuple[str, str], ...]
+    content_hash: str
+    warnings: tuple[Problem, ...] = ()
+
+    def invariant(self, name: str) -> Invariant | None:
+        """The invariant of this name, or None."""
+        return next((one for one in self.invariants if one.name == name), None)
+
+    def database(self, name: str) -> DatabaseConfig | None:
+        """The database of this name, or None."""
+        return next((one for one in self.config.databases if one.name == name), None)
+
+    def entries(self) -> tuple[tuple[Invariant, str], ...]:
+        """Every (invariant, database name) that is run."""
+        return tuple((one, database) for one in self.invariants for database in one.databases)

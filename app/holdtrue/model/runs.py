@@ -1,0 +1,244 @@
+"""a run, where it looked and what it saw"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+Row = tuple[str | None, ...]
+"""One row as the server's own text; NULL is None."""
+
+
+class Outcome(StrEnum):
+    """How a run ended."""
+
+    HELD = "held"
+    VIOLATED = "violated"
+    ERRORED = "errored"
+    SKIPPED = "skipped"
+
+
+class RunKind(StrEnum):
+    """Why a run was made."""
+
+    SCHEDULED = "scheduled"
+    CONFIRMING = "confirming"
+    ASKED = "asked"
+
+
+class Disposition(StrEnum):
+    """What a returned row counts as (semantics 4.1)."""
+
+    COUNTED = "counted"
+    SETTLING = "settling"
+    WAIVED = "waived"
+
+
+class Novelty(StrEnum):
+    """What we know of a key that has counted, over time (semantics 4.1)."""
+
+    NEW = "new"
+    KNOWN = "known"
+    RETURNED = "returned"
+    FIXED = "fixed"
+
+
+class FailureReason(StrEnum):
+    """Why a run could not look, or not to the end."""
+
+    LAGGING = "lagging"  # beyond max_lag
+    CUT_OFF = "cut off"  # the replica hears nothing from its sender
+    REPLAY_PAUSED = "replay paused"
+    WENT_BACK = "went back"
+    ANOTHER_SERVER = "another server"
+    IS_PRIMARY = "is a primary"  # and allow_primary is not set
+    REFUSED = "connection refused"  # cannot connect or log in
+    LOST = "connection lost"
+    CONFLICT = "recovery conflict"
+    TIMEOUT = "timeout"
+    LOCK_WAIT = "lock wait"
+    BUSY = "busy"  # no place in the pool, or a SQLite file locked by a writer
+    WRITES = "tried to write"
+    FORBIDDEN = "permission denied"
+    QUERY = "query failed"
+    SHAPE = "shape"
+    NULL_COUNT = "the query returned NULL"
+    COUNT_LIMIT = "count limit"
+    POPULATION = "population"
+    VACUOUS = "vacuous"
+    INTERRUPTED = "interrupted"
+    MISSED = "missed"  # a due time nobody was there for (skipped)
+    SUPERSEDED = "definition changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why we could not look, in our own words; never the server's message (semantics 3.5).
+
+    ``sqlstate`` and ``position`` (in the invariant's text, counted from 1) come from the server. ``raw`` is the server's
+    message: only ``holdtrue run --raw`` keeps it, and only for the caller's terminal.
+    """
+
+    reason: FailureReason
+    sentence: str
+    sqlstate: str | None = None
+    position: int | None = None
+    raw: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a replica stood in a run (semantics 2.3, 3.2).
+
+    ``log_position`` is an LSN on PostgreSQL; ``snapshot`` is ``pg_current_snapshot()``; ``in_progress`` the transaction ids
+    of its band that were running, or None if the band was not read. ``moment`` is the database's own now(). Dialects
+    without a notion leave it empty. ``role`` is ``standby``, ``primary`` or ``file``.
+    """
+
+    replica: str
+    moment: datetime
+    role: str = ""
+    system: str = ""
+    timeline: int = 0
+    log_position: str = ""
+    snapshot: str = ""
+    in_progress: tuple[int, ...] | None = None
+    lag: timedelta | None = None
+    freshness_proven: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a result: a name made unique within it, and the server's type name."""
+
+    name: str
+    type_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A few returned rows, masked: what pages and messages may show.
+
+    ``keys`` are the rows' key hashes, by row; ``novelties`` likewise.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    keys: tuple[str, ...] = ()
+    novelties: tuple[str, ...] = ()
+    masked: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRow:
+    """A base row or a parent, as masked server text, and who wrote it where the database can tell.
+
+    ``side`` is ``before``, ``after`` or ``in flight`` (semantics 9.3), or ``unknown``.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    values: Row
+    types: tuple[str, ...] = ()
+    is_parent: bool = False
+    xid: int | None = None
+    committed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Base rows and their writers, taken in the run that first returned a key (semantics 9.1).
+
+    ``incomplete`` says why something is missing; empty if nothing is. ``schema_sql`` is the DDL of the captured tables.
+    ``pseudonymised`` names the table columns whose values are stand-ins.
+    """
+
+    key: str
+    violation_columns: tuple[str, ...]
+    violation: Row
+    rows: tuple[EvidenceRow, ...]
+    position: Position
+    schema_sql: str = ""
+    left_out: tuple[str, ...] = ()
+    pseudonymised: tuple[str, ...] = ()
+    incomplete: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyState:
+    """What the ledger knows of one key. ``key`` is its keyed hash, with ``#2`` … for equal keys in one run."""
+
+    key: str
+    disposition: Disposition
+    novelty: Novelty
+    first_seen: datetime
+    last_changed: datetime
+    first_counted: datetime | None = None
+    shown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tallied:
+    """What the rows of one execution came to, before the past is looked at.
+
+    ``keys`` maps each kept key to its disposition and its masked text; above the ledger's limit it holds the smallest
+    hashes and ``horizon`` is the largest of them (semantics 4.3).
+    """
+
+    returned: int
+    counted: int
+    settling: int
+    waived: int
+    keys: dict[str, tuple[Disposition, str]]
+    sample: Sample
+    horizon: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution of one invariant on one database, at one due time.
+
+    A run that found more than it tolerates and was then cut short is ``violated`` and not ``complete``: its count says
+    "at least" (semantics 3.4). ``duration`` is the whole run, ``statement`` the time the server worked on the text.
+    """
+
+    invariant: str
+    database: str
+    definition: str
+    due_at: datetime
+    started_at: datetime
+    outcome: Outcome
+    kind: RunKind = RunKind.SCHEDULED
+    id: int = 0
+    attempt: int = 1
+    token: int = 0
+    generation: int = 0
+    returned: int = 0
+    counted: int = 0
+    settling: int = 0
+    waived: int = 0
+    new: int = 0
+    known: int = 0
+    came_back: int = 0
+    fixed: int = 0
+    complete: bool = True
+    of_a_sample: bool = False
+    rebaselined: str = ""
+    failure: Failure | None = None
+    position: Position | None = None
+    duration: timedelta = timedelta(0)
+    statement: timedelta = timedelta(0)
+    sample: Sample | None = None
+    instance: str = ""
+    missed: int = 0
+    confirms: int | None = None
+
+    @property
+    def good(self) -> bool:
+        """Whether it really looked: held or violated."""
+        return self.outcome in (Outcome.HELD, Outcome.VIOLATED)
+
+    def show_count(self) -> str:
+        """The count as people read it, with "at least" where it was cut short."""
+        return f"{self.counted}" if self.complete else f"at least {self.counted}"
