@@ -52,6 +52,7 @@ from holdtrue.model.invariants import (
     Severity,
     Waiver,
 )
+from holdtrue.model.ledgers import Comparison, LedgerBefore
 from holdtrue.model.moments import (
     parse_duration,
     show_duration,
@@ -102,6 +103,7 @@ __all__ = [
     "Change",
     "Claim",
     "Column",
+    "Comparison",
     "Cron",
     "DatabaseConfig",
     "Decision",
@@ -122,6 +124,7 @@ __all__ = [
     "Interval",
     "Invariant",
     "KeyState",
+    "LedgerBefore",
     "Mark",
     "Message",
     "MessageState",

@@ -1,0 +1,1 @@
+"""our own database: tables (private), reads and writes that speak model types, migrations"""

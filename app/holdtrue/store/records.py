@@ -1,0 +1,211 @@
+"""what the store takes in and gives out, beside the model's own nouns"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from holdtrue.model import (
+    Claim,
+    Decision,
+    Episode,
+    Event,
+    Evidence,
+    Invariant,
+    KeyState,
+    LedgerBefore,
+    Message,
+    Outcome,
+    Position,
+    Run,
+    Sample,
+    Situation,
+    Standing,
+    Thread,
+)
+
+Hold = Callable[[str, str], None]
+"""Called as ``hold("run.save", "before")`` and ``("run.save", "after")``: where the fault suite stops an instance."""
+
+
+def no_hold(operation: str, moment: str) -> None:
+    """Hold nothing: what production uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One (invariant, database) of a catalog as the schedule needs it.
+
+    ``schedule_key`` changes when, and only when, due times do. A new row starts at ``first_due``; a changed schedule takes
+    ``upcoming_due``, never at or before the last finished due time.
+    """
+
+    invariant: str
+    database: str
+    definition: str
+    schedule_key: str
+    first_due: datetime
+    upcoming_due: datetime
+    severity: str = "warning"
+    owner: str = ""
+    renamed_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What one needs of the past to make a run."""
+
+    ledger: LedgerBefore
+    standing: Standing
+    newest_good: Position | None = None
+    accepted_system: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run that is over, and all that is to be written with it.
+
+    ``skipped`` is the span of due times nobody was there for. ``key_changes`` are the only ledger rows to write. The
+    ledger's own facts (``secret_id`` …) belong to the good run; None leaves them as they are.
+    """
+
+    claim: Claim
+    run: Run
+    invariant: Invariant
+    next_due: datetime
+    notifiers: tuple[str, ...] = ()
+    key_changes: tuple[KeyState, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    skipped: Run | None = None
+    secret_id: str | None = None
+    key_columns: tuple[str, ...] = ()
+    timezone: str = ""
+    horizon: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What became of a finished run: its id and decision, or why it was dropped."""
+
+    claim: Claim
+    run_id: int | None = None
+    decision: Decision | None = None
+    dropped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewRow:
+    """One line of the overview."""
+
+    standing: Standing
+    alert: Episode | None
+    unchecked: Episode | None
+    next_due: datetime | None
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Neighbouring runs equal in outcome, counted, definition and completeness (semantics 8.2)."""
+
+    invariant: str
+    database: str
+    first_at: datetime
+    last_at: datetime
+    outcome: Outcome
+    counted: int
+    definition: str
+    complete: bool
+    runs: int
+    lowest: int
+    highest: int
+    first_run: int
+    last_run: int
+
+
+@dataclass(frozen=True, slots=True)
+class DailyCost:
+    """What one invariant cost one database on one day (UTC)."""
+
+    invariant: str
+    database: str
+    day: date
+    runs: int
+    errors: int
+    statement: timedelta
+    slowest: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class KeptEvidence:
+    """Evidence with the run and window it belongs to."""
+
+    evidence: Evidence
+    run: int
+    taken_at: datetime
+    last_good: Position | None
+    last_good_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class OwedMessage:
+    """A message claimed for sending, with what it is about, read at the moment of the claim."""
+
+    message: Message
+    event: Event
+    episode: Episode
+    sample: Sample | None
+    thread: Thread | None
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class AlertDetail:
+    """All that the alert's page shows."""
+
+    episode: Episode
+    events: tuple[Event, ...]
+    messages: tuple[Message, ...]
+    keys: tuple[KeyState, ...]
+    first_run: Run | None
+    last_run: Run | None
+    last_good_before: Run | None
+    evidence: tuple[KeptEvidence, ...] = ()
+    tickets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadStatus:
+    """How an instance's last attempt to load a catalog ended; a failure is visible and alerting (semantics 1.3)."""
+
+    at: datetime
+    successful: bool
+    problems: tuple[str, ...] = ()
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceRow:
+    """One running process, by its heartbeats."""
+
+    instance: str
+    started_at: datetime
+    last_seen: datetime
+    version: str
+    reload: ReloadStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """Who did what to what."""
+
+    at: datetime
+    who: str
+    action: str
+    subject: str
+    detail: str = ""
+
+
+Decide = Callable[[Finished, Situation, datetime], Decision]
+Review = Callable[[Situation, datetime], Decision | None]
