@@ -70,6 +70,7 @@ class FailureReason(StrEnum):
     INTERRUPTED = "interrupted"
     MISSED = "missed"  # a due time nobody was there for (skipped)
     SUPERSEDED = "definition changed"
+    SURPRISE = "unexpected error"  # a fault of ours, told apart from the database's
 
 
 @dataclass(frozen=True, slots=True)
