@@ -95,6 +95,7 @@ class Scheduler:
         self,
         *,
         instance: str,
+        ticker: BackgroundScheduler,
         leases: Leases,
         in_force: Callable[[], InForce | None],
         now: Callable[[], datetime],
@@ -118,19 +119,15 @@ class Scheduler:
         self._pools: dict[str, tuple[int, ThreadPoolExecutor]] = {}
         self._stopping = threading.Event()
         self._idle = threading.Condition(self._lock)
-        self._ticker = BackgroundScheduler(
-            timezone="UTC", job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
-        )
+        self._ticker = ticker
         self._ticker.add_listener(self._heard, EVENT_JOB_ERROR | EVENT_JOB_MAX_INSTANCES | EVENT_JOB_MISSED)
 
     def start(self) -> None:
-        """Begin to tick."""
+        """Begin to tick: the ticker is started by whoever made it."""
         self._ticker.add_job(
-            self.tick, "interval", seconds=self._limits.tick.total_seconds(), id="tick", next_run_time=None
+            self.tick, "interval", seconds=self._limits.tick.total_seconds(), id="tick", next_run_time=_soon()
         )
         self._ticker.add_job(self._renew, "interval", seconds=self._limits.lease.total_seconds() / 3, id="renew")
-        self._ticker.start()
-        self._ticker.modify_job("tick", next_run_time=_soon())
 
     def tick(self) -> None:
         """Follow the catalog, then claim what is due."""
@@ -148,7 +145,7 @@ class Scheduler:
     def stop_claiming(self) -> None:
         """Claim nothing more; what waits in a pool and has not begun is given up, and its lease runs out."""
         self._stopping.set()
-        if self._ticker.running:
+        if self._ticker.get_job("tick") is not None:
             self._ticker.remove_job("tick")
         with self._lock:
             pools = [pool for _, pool in self._pools.values()]
@@ -159,11 +156,6 @@ class Scheduler:
         """Wait until every run that had begun is saved or dropped, at most ``timeout`` seconds."""
         with self._idle:
             return self._idle.wait_for(lambda: not self._held, timeout)
-
-    def stop(self) -> None:
-        """End the ticker."""
-        if self._ticker.running:
-            self._ticker.shutdown(wait=False)
 
     def _claim(self) -> None:
         if self._stopping.is_set() or not self._claiming.acquire(blocking=False):
@@ -269,10 +261,17 @@ class Scheduler:
             log.error("ticker_job_failed", job=event.job_id, problem=type(problem).__name__)
 
 
+def make_ticker() -> BackgroundScheduler:
+    """The in-process ticker: late ticks are run once, never dropped, and none overlaps itself."""
+    return BackgroundScheduler(
+        timezone="UTC", job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
+    )
+
+
 def _soon() -> datetime:
     # the ticker's own wall clock: it only wakes us, due times are the store's
 
     return datetime.now(UTC)
 
 
-__all__ = ["InForce", "Limits", "Scheduler", "entries_of", "schedule_key", "settle_on_newest"]
+__all__ = ["InForce", "Limits", "Scheduler", "entries_of", "make_ticker", "schedule_key", "settle_on_newest"]

@@ -14,6 +14,7 @@ from holdtrue.model.moments import utc
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _GAPS_LOOKED_AT = 400
+_MISSED_COUNTED = 10_000
 
 
 def offset_of(every: timedelta, invariant: str, database: str) -> timedelta:
@@ -58,7 +59,7 @@ def due_between(
 ) -> tuple[datetime, int]:
     """The newest due time in ``[first, until]``, and how many lie before it in that range.
 
-    ``first`` is itself a due time not later than ``until``.
+    ``first`` is itself a due time not later than ``until``. Of a cron line at most 10,000 are counted: a month of minutes.
     """
     first, until = utc(first), utc(until)
     if isinstance(schedule, Interval):
@@ -68,6 +69,8 @@ def due_between(
         return newest, max(1, round((newest - first) / schedule.every))
     newest, passed = first, 0
     while (following := _next_cron(schedule, newest)) <= until:
+        if passed == _MISSED_COUNTED:
+            return latest_due(schedule, invariant, database, until), passed
         newest, passed = following, passed + 1
     return newest, passed
 

@@ -1,7 +1,7 @@
 """performs one Run: query, compare with the ledger, decide, save everything together"""
 
 from holdtrue.monitoring.clock import StoreClock
-from holdtrue.monitoring.monitor import Monitor, RunObserver
+from holdtrue.monitoring.monitor import Monitor, RunObserver, decide
 from holdtrue.monitoring.recorder import Recorder
 
-__all__ = ["Monitor", "Recorder", "RunObserver", "StoreClock"]
+__all__ = ["Monitor", "Recorder", "RunObserver", "StoreClock", "decide"]

@@ -1,0 +1,239 @@
+"""makes one claimed run: looks, compares with the ledger, and hands the result over to be saved"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import structlog
+
+from holdtrue import alerting, ledger
+from holdtrue.databases import Databases, Examined, Look, examine_invariant
+from holdtrue.errors import StoreError
+from holdtrue.model import (
+    Catalog,
+    Claim,
+    Comparison,
+    Decision,
+    Failure,
+    FailureReason,
+    Invariant,
+    Outcome,
+    Run,
+    RunKind,
+    Sample,
+    Situation,
+    Tallied,
+    next_due,
+    show_duration,
+    show_moment,
+)
+from holdtrue.store.records import Before, Finished, Saved
+
+log = structlog.get_logger("holdtrue.monitoring")
+
+
+class RunObserver(Protocol):
+    """Who counts runs for this process's own metrics."""
+
+    def ran(self, database: str, outcome: Outcome, duration: timedelta) -> None:
+        """One attempt is over."""
+        ...
+
+    def missed(self, database: str, count: int) -> None:
+        """Due times passed while nobody ran them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """One execution with what it means to the ledger."""
+
+    examined: Examined | None
+    comparison: Comparison
+    failure: Failure | None
+
+
+class Monitor:
+    """Performs claimed runs; one call of ``perform`` is one run, whatever happens in it."""
+
+    def __init__(
+        self,
+        *,
+        instance: str,
+        databases: Databases,
+        before: Callable[[str, str], Before],
+        record: Callable[[Finished], Future[Saved]],
+        catalog: Callable[[], Catalog | None],
+        notifiers: Callable[[], tuple[str, ...]],
+        hasher: ledger.KeyHasher,
+        now: Callable[[], datetime],
+        observer: RunObserver,
+    ) -> None:
+        """Wire the monitor."""
+        self._instance = instance
+        self._databases = databases
+        self._before = before
+        self._record = record
+        self._catalog = catalog
+        self._notifiers = notifiers
+        self._hasher = hasher
+        self._now = now
+        self._observer = observer
+
+    def perform(self, claim: Claim) -> Future[Saved]:
+        """Make the run and hand it over; the future ends when it is saved or dropped.
+
+        Raises:
+            StoreError: the past could not be read, so nothing was asked; the lease runs out and the run is made again.
+        """
+        catalog = self._catalog()
+        invariant = catalog.invariant(claim.invariant) if catalog else None
+        database = catalog.database(claim.database) if catalog else None
+        if invariant is None or database is None or invariant.definition != claim.definition:
+            dropped: Future[Saved] = Future()
+            dropped.set_result(Saved(claim, dropped="definition changed"))
+            return dropped
+        before = self._before(claim.invariant, claim.database)
+        started_at, started = self._now(), time.monotonic()
+        looked = self._look(invariant, before, database.timezone, started_at)
+        duration = timedelta(seconds=time.monotonic() - started)
+        run = self._as_run(claim, looked, started_at, duration)
+        self._observer.ran(claim.database, run.outcome, duration)
+        if claim.missed:
+            self._observer.missed(claim.database, claim.missed)
+        examined = looked.examined
+        return self._record(
+            Finished(
+                claim=claim,
+                run=run,
+                invariant=invariant,
+                next_due=next_due(invariant.schedule, claim.invariant, claim.database, claim.due_at),
+                notifiers=self._notifiers(),
+                key_changes=looked.comparison.changed if run.good else (),
+                evidence=examined.evidence if examined else (),
+                skipped=self._skipped(claim, started_at),
+                secret_id=self._hasher.secret_id if run.good else None,
+                key_columns=invariant.key,
+                timezone=database.timezone,
+                horizon=examined.tallied.horizon if examined and run.good else None,
+            )
+        )
+
+    def _look(self, invariant: Invariant, before: Before, timezone: str, now: datetime) -> _Looked:
+        def compare(tallied: Tallied, *, complete: bool) -> Comparison:
+            return ledger.compare(
+                before.ledger,
+                tallied,
+                complete=complete,
+                now=now,
+                key_columns=invariant.key,
+                secret_id=self._hasher.secret_id,
+                timezone=timezone,
+            )
+
+        def examine(look: Look) -> Examined:
+            return examine_invariant(
+                look,
+                invariant,
+                hasher=self._hasher,
+                never_seen=lambda tallied, complete: compare(tallied, complete=complete).never_seen,
+            )
+
+        try:
+            answer = self._databases.look(
+                before.standing.database,
+                time_limit=invariant.timeout,
+                newest_good=before.newest_good,
+                accepted_system=before.accepted_system,
+                examine=examine,
+            )
+        except StoreError:
+            raise
+        except Exception as surprise:  # noqa: BLE001 - a fault of ours is an errored run that people see, not a log line
+            log.error("surprise_in_run", invariant=invariant.name, problem=type(surprise).__name__)
+            kind = type(surprise).__name__
+            failure = Failure(FailureReason.SURPRISE, f"an unexpected error inside Holdtrue ({kind})")
+            return _Looked(None, Comparison(), failure)
+        if isinstance(answer, Failure):
+            return _Looked(None, Comparison(), answer)
+        if answer.outcome not in (Outcome.HELD, Outcome.VIOLATED):
+            return _Looked(answer, Comparison(), answer.failure)
+        return _Looked(answer, compare(answer.tallied, complete=answer.complete), answer.failure)
+
+    def _as_run(self, claim: Claim, looked: _Looked, started_at: datetime, duration: timedelta) -> Run:
+        examined, comparison = looked.examined, looked.comparison
+        common = Run(
+            invariant=claim.invariant,
+            database=claim.database,
+            definition=claim.definition,
+            due_at=claim.due_at,
+            started_at=started_at,
+            outcome=Outcome.ERRORED,
+            kind=claim.kind,
+            attempt=claim.attempt,
+            token=claim.token,
+            generation=claim.generation,
+            failure=looked.failure,
+            complete=False,
+            duration=duration,
+            instance=self._instance,
+        )
+        if examined is None:
+            return common
+        tallied = examined.tallied
+        return replace(
+            common,
+            outcome=examined.outcome,
+            returned=tallied.returned,
+            counted=tallied.counted,
+            settling=tallied.settling,
+            waived=tallied.waived,
+            new=comparison.new,
+            known=comparison.known,
+            came_back=comparison.came_back,
+            fixed=comparison.fixed,
+            complete=examined.complete,
+            of_a_sample=comparison.of_a_sample,
+            rebaselined=comparison.rebaselined,
+            position=examined.position,
+            statement=examined.statement,
+            sample=_with_novelties(tallied.sample, comparison),
+        )
+
+    def _skipped(self, claim: Claim, now: datetime) -> Run | None:
+        if not claim.missed or claim.missed_from is None:
+            return None
+        sentence = (
+            f"{claim.missed} due time{'s' if claim.missed != 1 else ''} from {show_moment(claim.missed_from)} on"
+            f" passed while nobody ran {'them' if claim.missed != 1 else 'it'}"
+            f" (the newest ran {show_duration(now - claim.due_at)} late)"
+        )
+        return Run(
+            invariant=claim.invariant,
+            database=claim.database,
+            definition=claim.definition,
+            due_at=claim.missed_from,
+            started_at=now,
+            outcome=Outcome.SKIPPED,
+            kind=RunKind.SCHEDULED,
+            token=claim.token,
+            generation=claim.generation,
+            complete=False,
+            failure=Failure(FailureReason.MISSED, sentence),
+            missed=claim.missed,
+            instance=self._instance,
+        )
+
+
+def _with_novelties(sample: Sample, comparison: Comparison) -> Sample:
+    return replace(sample, novelties=tuple(comparison.novelties.get(key, "") for key in sample.keys))
+
+
+def decide(finished: Finished, situation: Situation, now: datetime) -> Decision:
+    """What a finished run means for its alert: called by the store, inside the transaction that saves the run."""
+    return alerting.decide(finished.run, situation, finished.invariant, now)

@@ -1,0 +1,119 @@
+"""does what time alone makes due: staleness, reminders, expiries, re-sends, pings, retention"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import structlog
+
+from holdtrue import alerting
+from holdtrue.errors import StoreError
+from holdtrue.model import Catalog, Decision, Invariant, Retention, Situation
+from holdtrue.store.records import OverviewRow, Review
+
+log = structlog.get_logger("holdtrue.watch")
+
+LEASE_NAME = "watch"
+
+
+class WatchedStore(Protocol):
+    """What the watch needs of the store."""
+
+    def now(self) -> datetime:
+        """The store's clock."""
+        ...
+
+    def take_watch(self, instance: str, ttl: timedelta) -> bool:
+        """Whether this instance has the watch's lease, now prolonged."""
+        ...
+
+    def overview(self) -> tuple[OverviewRow, ...]:
+        """Every pair's standing and open episodes."""
+        ...
+
+    def review(self, invariant: str, database: str, decide: Review, notifiers: tuple[str, ...]) -> bool:
+        """Decide on one pair in a transaction of its own; whether anything changed."""
+        ...
+
+    def prune(self, retention: Retention) -> None:
+        """Let go of what retention no longer keeps."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What one round of the watch did; ``held_elsewhere`` when another instance has the watch."""
+
+    held_elsewhere: bool = False
+    reviewed: int = 0
+    changed: int = 0
+
+
+class Watch:
+    """One leased round every 15 s by the store's clock, on any instance; never a side effect of runs (semantics 7.1)."""
+
+    def __init__(
+        self,
+        *,
+        instance: str,
+        store: WatchedStore,
+        catalog: Callable[[], Catalog | None],
+        notifiers: Callable[[], tuple[str, ...]],
+        every: timedelta = timedelta(seconds=15),
+        prune_every: timedelta = timedelta(hours=1),
+    ) -> None:
+        """Wire the watch; a round is made by ``look``."""
+        self._instance = instance
+        self._store = store
+        self._catalog = catalog
+        self._notifiers = notifiers
+        self._every = every
+        self._prune_every = prune_every
+        self._pruned_at: datetime | None = None
+
+    def look(self) -> Looked:
+        """Make one round, if this instance has the watch or can take it."""
+        try:
+            return self._look()
+        except StoreError as problem:
+            log.warning("watch_failed", problem=type(problem).__name__)
+            return Looked()
+
+    def _look(self) -> Looked:
+        if not self._store.take_watch(self._instance, 3 * self._every):
+            return Looked(held_elsewhere=True)
+        catalog = self._catalog()
+        if catalog is None:
+            return Looked()
+        now = self._store.now()
+        reviewed = changed = 0
+        for row in self._store.overview():
+            invariant = catalog.invariant(row.standing.invariant)
+            if invariant is None:
+                continue
+            seen = Situation(standing=row.standing, alert=row.alert, unchecked=row.unchecked)
+            if alerting.review(seen, invariant, now) is None:
+                continue
+            reviewed += 1
+            # decided again inside the transaction: a run may have ended between the reading and here
+            if self._store.review(
+                row.standing.invariant, row.standing.database, _reviewing(invariant), self._notifiers()
+            ):
+                changed += 1
+        self._prune(catalog, now)
+        return Looked(reviewed=reviewed, changed=changed)
+
+    def _prune(self, catalog: Catalog, now: datetime) -> None:
+        if self._pruned_at is None or now - self._pruned_at >= self._prune_every:
+            self._store.prune(catalog.config.retention)
+            self._pruned_at = now
+
+
+def _reviewing(invariant: Invariant) -> Review:
+    def decide(situation: Situation, now: datetime) -> Decision | None:
+        return alerting.review(situation, invariant, now)
+
+    return decide

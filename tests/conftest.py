@@ -1,0 +1,49 @@
+"""Fixtures for every test: real servers, started once a session, and a fresh database for each test."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+from servers.postgres import FreshDatabase, PostgresPrimary, PostgresStandby
+
+_numbers = itertools.count(1)
+
+# No deadline: a busy machine is not a wrong answer. Examples are drawn alike on every run: a failure is never a surprise.
+settings.register_profile(
+    "holdtrue", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+settings.load_profile("holdtrue")
+
+
+@pytest.fixture(scope="session")
+def postgres_primary() -> Iterator[PostgresPrimary]:
+    """A real primary for the session, commit timestamps on. Do not stop it: use ``servers.postgres.started`` for that."""
+    primary = PostgresPrimary(settings={"track_commit_timestamp": "on"})
+    try:
+        primary.start()
+        yield primary
+    finally:
+        primary.remove()
+
+
+@pytest.fixture(scope="session")
+def postgres_standby(postgres_primary: PostgresPrimary) -> PostgresStandby:
+    """The streaming standby of ``postgres_primary``; removed with it."""
+    return postgres_primary.standby()
+
+
+@pytest.fixture
+def postgres_database(
+    postgres_primary: PostgresPrimary, postgres_standby: PostgresStandby
+) -> Iterator[FreshDatabase]:
+    """A database of this test alone, on primary and standby."""
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    postgres_primary.create_database(name)
+    try:
+        yield FreshDatabase(name, postgres_primary, postgres_standby)
+    finally:
+        postgres_primary.drop_database(name)
