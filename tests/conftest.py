@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
 from servers.postgres import FreshDatabase, PostgresPrimary, PostgresStandby
 
 _numbers = itertools.count(1)
@@ -37,9 +38,7 @@ def postgres_standby(postgres_primary: PostgresPrimary) -> PostgresStandby:
 
 
 @pytest.fixture
-def postgres_database(
-    postgres_primary: PostgresPrimary, postgres_standby: PostgresStandby
-) -> Iterator[FreshDatabase]:
+def postgres_database(postgres_primary: PostgresPrimary, postgres_standby: PostgresStandby) -> Iterator[FreshDatabase]:
     """A database of this test alone, on primary and standby."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
     postgres_primary.create_database(name)
