@@ -30,6 +30,8 @@ class Comparison:
 
     ``changed`` are the only ledger rows to write; ``never_seen`` the keys that no run returned before, in any disposition,
     whose evidence is to be taken. ``rebaselined`` says why all present keys became known; empty if they did not.
+    ``horizon`` is the one to keep with the ledger. ``keeps_facts``: whether the run's secret, key columns and time zone
+    become the ledger's; a run that could not re-baseline to the end leaves the former ones. ``novelties`` are by key.
     """
 
     new: int = 0
@@ -41,3 +43,5 @@ class Comparison:
     of_a_sample: bool = False
     rebaselined: str = ""
     novelties: Mapping[str, str] = field(default_factory=dict)
+    horizon: str | None = None
+    keeps_facts: bool = True

@@ -184,7 +184,9 @@ class Tallied:
     """What the rows of one execution came to, before the past is looked at.
 
     ``keys`` maps each kept key to its disposition and its masked text; above the ledger's limit it holds the smallest
-    hashes and ``horizon`` is the largest of them (semantics 4.3).
+    hashes and ``horizon`` is the largest of them (semantics 4.3). ``key_columns`` are the columns that identify a row: the
+    declared key, or all of them. ``identified`` is False where rows have no identity (``returns: count``). ``shape`` says
+    why the result is not of the shape that was declared.
     """
 
     returned: int
@@ -194,6 +196,9 @@ class Tallied:
     keys: dict[str, tuple[Disposition, str]]
     sample: Sample
     horizon: str | None = None
+    key_columns: tuple[str, ...] = ()
+    identified: bool = True
+    shape: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True)
