@@ -14,8 +14,6 @@ ARGS ?=
 # Never fetch an interpreter of its own; never warn that the cache lies on another disk.
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
-# What scripts/system-deps found or fetched comes first.
-export PATH := $(CURDIR)/.cache/system/bin:$(PATH)
 
 .PHONY: help demo demo-pg test check format lock bench image system clean
 

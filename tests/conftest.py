@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +19,13 @@ settings.register_profile(
     "holdtrue", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None
 )
 settings.load_profile("holdtrue")
+
+
+def pytest_configure() -> None:
+    """Find what ``make system`` put aside first: programs that no wheel has, and a library that Playwright's Node needs."""
+    system = Path(__file__).parents[1] / ".cache" / "system"
+    for variable, folder in (("PATH", system / "bin"), ("LD_LIBRARY_PATH", system / "lib")):
+        os.environ[variable] = os.pathsep.join(filter(None, (str(folder), os.environ.get(variable))))
 
 
 @pytest.fixture(scope="session")
