@@ -1,0 +1,1 @@
+"""a small refunds service with real races, to look at Holdtrue working"""
