@@ -1,0 +1,118 @@
+"""speaks to a running service through /api/v1"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote, urlsplit
+
+import httpx2
+
+from holdtrue import __version__
+from holdtrue.errors import NotFound, Refused, ServiceError
+from holdtrue.settings import Settings
+
+PATIENCE = timedelta(seconds=30)
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class ServiceClient:
+    """Asks the service at one URL; a context manager, for it holds a connection.
+
+    Every method gives the answer's JSON object and raises:
+        NotFound: the service knows no such thing.
+        Refused: it refused the request, in its own words.
+        ServiceError: it did not answer, failed, or is no Holdtrue.
+    """
+
+    def __init__(self, url: str, token: str | None) -> None:
+        """Speak to the service at ``url``, with a bearer token if there is one."""
+        self._url = url
+        headers = {"accept": "application/json", "user-agent": f"holdtrue/{__version__}", "origin": _origin(url)}
+        if token:
+            headers["authorization"] = f"Bearer {token}"
+        self._http = httpx2.Client(
+            base_url=f"{url}/api/v1/",
+            headers=headers,
+            timeout=PATIENCE.total_seconds(),
+            # A proxy of the environment stands between us and the network, never between us and ourselves.
+            trust_env=urlsplit(url).hostname not in _LOOPBACK,
+        )
+
+    def __enter__(self) -> Self:
+        """The client itself."""
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    def get(self, *path: str, **query: str | int | None) -> dict[str, Any]:
+        """Read; the parts of the path are quoted, and None leaves a parameter out."""
+        wanted = {name: str(value) for name, value in query.items() if value is not None}
+        return self._ask("GET", path, params=wanted)
+
+    def post(self, *path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
+        """Ask for something to be done."""
+        return self._ask("POST", path, json=dict(body or {}))
+
+    def _ask(self, method: str, path: tuple[str, ...], **options: Any) -> dict[str, Any]:  # noqa: ANN401  httpx2's own
+        try:
+            answer = self._http.request(method, "/".join(quote(part, safe="") for part in path), **options)
+        except httpx2.HTTPError as problem:
+            raise ServiceError(
+                f"the service at {self._url} did not answer: {type(problem).__name__}",
+                remedy="see HOLDTRUE_URL, and whether `holdtrue serve` runs there",
+            ) from problem
+        except httpx2.InvalidURL as problem:
+            raise Refused("HOLDTRUE_URL is not a URL") from problem
+        return self._judge(answer)
+
+    def _judge(self, answer: httpx2.Response) -> dict[str, Any]:
+        body = _object(answer)
+        if answer.is_success:
+            if body is None:
+                raise ServiceError(
+                    f"what answers at {self._url} is not Holdtrue", remedy="HOLDTRUE_URL is its root, without /api/v1"
+                )
+            return body
+        said = _sentence(body)
+        if answer.status_code in (401, 403):
+            raise ServiceError(f"the service refused us: {said or answer.status_code}", remedy="set HOLDTRUE_TOKEN")
+        if answer.status_code == 404 and body is not None:
+            raise NotFound(said or "the service knows no such thing")
+        if 400 <= answer.status_code < 500 and body is not None:
+            raise Refused(said or f"the service refused the request ({answer.status_code})")
+        raise ServiceError(f"the service at {self._url} answered {answer.status_code}{f': {said}' if said else ''}")
+
+
+def service_client(settings: Settings) -> ServiceClient | None:
+    """The client for HOLDTRUE_URL, or None when it is not set and the store is to be opened instead."""
+    if not settings.url:
+        return None
+    return ServiceClient(settings.url, settings.token.get_secret_value() if settings.token else None)
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _object(answer: httpx2.Response) -> dict[str, Any] | None:
+    try:
+        body = answer.json()
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _sentence(body: Mapping[str, Any] | None) -> str:
+    """What the service says in a problem answer."""
+    if body is None:
+        return ""
+    return str(body.get("detail") or body.get("title") or "")
