@@ -289,8 +289,8 @@ def compare(
     why = _why_rebaselined(before, tallied, secret_id, timezone)
     if why:
         return _rebaseline(before, tallied, why, complete=complete, now=now)
-    limits = [rank(one) for one in (before.horizon, tallied.horizon) if one is not None]
-    limit = min(limits) if limits else None
+    lesser = min((one for one in (before.horizon, tallied.horizon) if one is not None), key=rank, default=None)
+    limit = rank(lesser) if lesser is not None else None
     seen_until = rank(tallied.horizon) if tallied.horizon is not None else None
     tally = {Novelty.NEW: 0, Novelty.KNOWN: 0, Novelty.RETURNED: 0}
     changed: list[KeyState] = []
@@ -325,7 +325,8 @@ def compare(
         never_seen=tuple(sorted(never_seen, key=rank)),
         of_a_sample=limit is not None,
         novelties=novelties,
-        horizon=tallied.horizon if complete else before.horizon,
+        # What an incomplete run did not keep, it may have seen: the ledger is whole below the lesser of the two only.
+        horizon=tallied.horizon if complete else lesser,
     )
 
 

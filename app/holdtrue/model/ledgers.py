@@ -12,8 +12,8 @@ from holdtrue.model.runs import KeyState
 class LedgerBefore:
     """The ledger of one invariant on one database, as the last good run left it.
 
-    ``horizon`` is the largest kept hash if the last complete run kept only a sample (semantics 4.3). A differing
-    ``secret_id``, ``key_columns``, ``timezone`` or definition's key re-baselines (semantics 4.2).
+    ``horizon`` is the key below which the ledger is whole, if the last run kept only a sample (semantics 4.3). A differing
+    ``secret_id``, ``key_columns`` or ``timezone`` re-baselines (semantics 4.2).
     """
 
     keys: Mapping[str, KeyState] = field(default_factory=dict)

@@ -1,0 +1,457 @@
+"""What rows count as, and what is known of their keys (semantics 1.5, 3.4, 4)."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdtrue.ledger import KeyHasher, Tally, canonical, compare, judge, rank, with_novelties
+from holdtrue.model import (
+    Column,
+    Comparison,
+    Disposition,
+    Failure,
+    FailureReason,
+    Interval,
+    Invariant,
+    KeyState,
+    LedgerBefore,
+    Novelty,
+    Outcome,
+    Policy,
+    Returns,
+    Row,
+    Tallied,
+)
+
+HASHER = KeyHasher(b"a secret of the ledger, for tests")
+NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
+LOST = Failure(FailureReason.LOST, "the connection was lost")
+
+
+def invariant(*, key: Sequence[str] = ("id",), returns: Returns = Returns.ROWS, tolerate: int = 0) -> Invariant:
+    return Invariant(
+        name="one_refund",
+        sql="SELECT 1",
+        databases=("payments",),
+        schedule=Interval(timedelta(minutes=15)),
+        definition="d1",
+        key=tuple(key),
+        returns=returns,
+        columns=frozenset({"id"}),
+        policy=Policy(tolerate=tolerate),
+    )
+
+
+def tally(
+    rows: Sequence[Row], *, columns: Sequence[str] = ("id", "body"), limit: int = 10_000, **of: object
+) -> Tallied:
+    one = Tally(invariant(**of), [Column(name) for name in columns], HASHER, key_limit=limit)  # type: ignore[arg-type]
+    for row in rows:
+        one.add(row)
+    return one.result()
+
+
+def rows_of(keys: Sequence[str]) -> list[Row]:
+    return [(key, f"body of {key}") for key in keys]
+
+
+def key_of(value: str) -> str:
+    return HASHER.hash((value,))
+
+
+class Ledger:
+    """A store's part in a test: it keeps what a comparison says is to be written, and nothing else."""
+
+    def __init__(self, limit: int = 10_000) -> None:
+        self.before = LedgerBefore()
+        self.limit = limit
+        self.at = NOW
+
+    def look(
+        self,
+        keys: Sequence[str],
+        *,
+        complete: bool = True,
+        secret_id: str = HASHER.secret_id,
+        timezone: str = "UTC",
+        key: Sequence[str] = ("id",),
+    ) -> Comparison:
+        self.at += timedelta(minutes=15)
+        tallied = tally(rows_of(keys), limit=self.limit, key=key)
+        result = compare(self.before, tallied, complete=complete, now=self.at, secret_id=secret_id, timezone=timezone)
+        states: dict[str, KeyState] = dict(self.before.keys)
+        states.update({state.key: state for state in result.changed})
+        facts = result.keeps_facts
+        self.before = LedgerBefore(
+            keys=states,
+            looked_before=True,
+            secret_id=secret_id if facts else self.before.secret_id,
+            key_columns=tallied.key_columns if facts else self.before.key_columns,
+            timezone=timezone if facts else self.before.timezone,
+            horizon=result.horizon,
+        )
+        return result
+
+    def novelty(self, value: str) -> Novelty:
+        return self.before.keys[key_of(value)].novelty
+
+
+# Hashes of keys
+
+
+def test_a_hash_is_hmac_sha256_under_the_secret_cut_to_128_bits() -> None:
+    """Semantics 4.2. The fast form equals the standard library's, for short and for long secrets."""
+    for secret in (b"k", b"k" * 64, b"k" * 200):
+        expected = hmac.new(secret, canonical(("a", None)), hashlib.sha256).hexdigest()[:32]
+        assert KeyHasher(secret).hash(("a", None)) == expected
+
+
+texts = st.one_of(st.none(), st.text(max_size=8), st.sampled_from(["", "-", "1:a", "0:", "NULL"]))
+
+
+@given(st.lists(texts, max_size=4), st.lists(texts, max_size=4))
+def test_different_keys_never_read_alike(one: list[str | None], other: list[str | None]) -> None:
+    """Semantics 4.2: canonical values; ("a", "b") is not ("ab",), and NULL is not an empty text."""
+    assert (canonical(one) == canonical(other)) == (one == other)
+
+
+def test_the_secret_id_names_the_secret_and_gives_none_of_it_away() -> None:
+    """Semantics 4.2: each hash carries its secret's id."""
+    assert KeyHasher(b"one").secret_id != KeyHasher(b"two").secret_id
+    assert len(HASHER.secret_id) == 8
+    assert HASHER.secret_id not in hashlib.sha256(b"a secret of the ledger, for tests").hexdigest()
+
+
+def test_an_empty_secret_is_refused() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        KeyHasher(b"")
+
+
+# Tallying
+
+
+def test_every_returned_row_counts_and_the_sample_is_masked() -> None:
+    """Semantics 4.1, 4.4: returned = counted + settling + waived; only declared columns are shown."""
+    result = tally([("a", "Ada Lovelace"), ("b", None)])
+    assert (result.returned, result.counted, result.settling, result.waived) == (2, 2, 0, 0)
+    assert result.sample.rows[0][0] == "a"
+    assert result.sample.rows[0][1] == HASHER.mask("Ada Lovelace")
+    assert result.sample.rows[1] == ("b", None)
+    assert result.sample.masked == {"body"}
+    assert "Ada" not in repr(result)
+    assert result.keys[key_of("a")] == (Disposition.COUNTED, "id=a")
+
+
+def test_the_cap_of_the_database_masks_what_the_catalog_calls_safe() -> None:
+    """Semantics 4.4: safe_columns caps what a catalog may call safe."""
+    one = Tally(invariant(), [Column("id"), Column("body")], HASHER, safe_columns=frozenset())
+    one.add(("dsp_9", "x"))
+    assert "dsp_9" not in repr(one.result())
+
+
+def test_the_sample_is_the_first_twenty_rows_and_huge_cells_are_cut() -> None:
+    result = tally([("x" * 100_000, "y" * 100_000)] * 30)
+    assert len(result.sample.rows) == 20
+    assert all(len(cell or "") <= 2_000 for row in result.sample.rows for cell in row)
+
+
+def test_equal_keys_in_one_run_are_told_apart_by_number() -> None:
+    """Semantics 4.2."""
+    result = tally(rows_of(["a", "b", "a", "a"]))
+    assert set(result.keys) == {key_of("a"), f"{key_of('a')}#2", f"{key_of('a')}#3", key_of("b")}
+    assert result.sample.keys == (key_of("a"), key_of("b"), f"{key_of('a')}#2", f"{key_of('a')}#3")
+
+
+def test_a_row_without_key_is_identified_by_all_of_it() -> None:
+    """Semantics 4.2."""
+    result = tally([("a", "1"), ("a", "2")], key=())
+    assert set(result.keys) == {HASHER.hash(("a", "1")), HASHER.hash(("a", "2"))}
+    assert result.key_columns == ("id", "body")
+
+
+@given(st.lists(st.sampled_from("abcdefghij"), max_size=60), st.integers(1, 12), st.randoms(use_true_random=False))
+def test_no_order_of_rows_decides_which_keys_are_kept(keys: list[str], limit: int, shuffler: random.Random) -> None:
+    """Semantics 4.3: the smallest hashes are kept, however the rows come."""
+    shuffled = list(keys)
+    shuffler.shuffle(shuffled)
+    one, other = tally(rows_of(keys), limit=limit), tally(rows_of(shuffled), limit=limit)
+    assert one.keys == other.keys
+    assert one.horizon == other.horizon
+    numbered = [(key_of(key), number + 1) for key, times in Counter(keys).items() for number in range(times)]
+    assert [rank(key) for key in one.keys] == sorted(numbered)[:limit]
+    assert (one.horizon is None) == (len(keys) <= limit)
+
+
+def test_a_large_result_keeps_only_the_limit() -> None:
+    """Semantics 4.3: memory stays flat; the horizon is the largest kept hash."""
+    one = Tally(invariant(), [Column("id"), Column("body")], HASHER, key_limit=100)
+    largest = 0
+    for number in range(5_000):
+        one.add((f"k{number}", "x"))
+        largest = max(largest, len(one._kept))
+    result = one.result()
+    assert result.counted == 5_000
+    assert len(result.keys) == 100
+    assert largest <= 201
+    assert result.horizon == max(result.keys, key=rank)
+
+
+# Shapes and outcomes
+
+
+def count_of(*rows: Row, columns: Sequence[str] = ("count",)) -> Tallied:
+    return tally(rows, columns=columns, key=(), returns=Returns.COUNT)
+
+
+@pytest.mark.parametrize(("text", "outcome"), [("0", Outcome.HELD), ("7", Outcome.VIOLATED), ("007", Outcome.VIOLATED)])
+def test_a_count_is_judged_by_its_number(text: str, outcome: Outcome) -> None:
+    """Semantics 1.5."""
+    tallied = count_of((text,))
+    assert tallied.counted == int(text)
+    assert judge(invariant(), tallied, failure=None, complete=True) == (outcome, None, True)
+
+
+def test_a_count_of_null_is_errored_with_its_remedy() -> None:
+    """Semantics 1.5."""
+    outcome, failure, _ = judge(invariant(), count_of((None,)), failure=None, complete=True)
+    assert outcome is Outcome.ERRORED
+    assert failure == Failure(FailureReason.NULL_COUNT, "the query returned NULL (write coalesce(…, 0))")
+
+
+@pytest.mark.parametrize(
+    "tallied",
+    [
+        count_of(),
+        count_of(("1",), ("2",)),
+        count_of(("-1",)),
+        count_of(("1.0",)),
+        count_of(("many",)),
+        count_of(("٣",)),
+        count_of(("9" * 40,)),
+        count_of(("1", "2"), columns=("a", "b")),
+        tally([("a", "b")], key=("missing",)),
+    ],
+)
+def test_any_other_shape_is_errored(tallied: Tallied) -> None:
+    """Semantics 1.5: one row, one column, an integer of 0 or more; the key must be returned. The value is not repeated."""
+    outcome, failure, _ = judge(invariant(), tallied, failure=None, complete=True)
+    assert outcome is Outcome.ERRORED
+    assert failure is not None
+    assert failure.reason is FailureReason.SHAPE
+    assert "many" not in failure.sentence
+
+
+@pytest.mark.parametrize(
+    "reason", [FailureReason.TIMEOUT, FailureReason.LOST, FailureReason.CONFLICT, FailureReason.COUNT_LIMIT]
+)
+def test_rows_that_arrived_are_proof(reason: FailureReason) -> None:
+    """Semantics 3.4: cut short above tolerate is violated, at least n, incomplete."""
+    failure = Failure(reason, "cut short")
+    result = judge(invariant(tolerate=2), tally(rows_of("abc")), failure=failure, complete=False)
+    assert result == (Outcome.VIOLATED, failure, False)
+
+
+def test_too_few_rows_before_a_failure_prove_nothing() -> None:
+    """Semantics 3.4: a run that received fewer is errored, never held."""
+    assert judge(invariant(tolerate=2), tally(rows_of("ab")), failure=LOST, complete=False) == (
+        Outcome.ERRORED,
+        LOST,
+        False,
+    )
+    assert judge(invariant(), None, failure=LOST, complete=False) == (Outcome.ERRORED, LOST, False)
+
+
+@given(st.integers(0, 5), st.integers(0, 5), st.booleans(), st.sampled_from([None, LOST]))
+def test_nothing_but_a_whole_look_ever_holds(
+    count: int, tolerate: int, complete: bool, failure: Failure | None
+) -> None:
+    """Semantics 0: not knowing is never good news."""
+    result = judge(invariant(tolerate=tolerate), tally(rows_of("abcde"[:count])), failure=failure, complete=complete)
+    if result.outcome is Outcome.HELD:
+        assert complete
+        assert failure is None
+        assert count <= tolerate
+    if count > tolerate:
+        assert result.outcome is Outcome.VIOLATED
+    if failure is not None or not complete:
+        assert not result.complete
+
+
+# Comparing
+
+
+def test_a_key_is_new_then_known_then_fixed_then_returned() -> None:
+    """Semantics 4.1."""
+    ledger = Ledger()
+    assert ledger.look("a").new == 1
+    assert ledger.novelty("a") is Novelty.NEW
+    assert ledger.look("a").known == 1
+    assert ledger.novelty("a") is Novelty.KNOWN
+    assert ledger.look("").fixed == 1
+    assert ledger.novelty("a") is Novelty.FIXED
+    back = ledger.look("a")
+    assert (back.came_back, back.new, back.never_seen) == (1, 0, ())
+    assert ledger.novelty("a") is Novelty.RETURNED
+
+
+def test_a_ledger_row_is_written_only_when_its_state_changes() -> None:
+    """Semantics 4.3."""
+    ledger = Ledger()
+    ledger.look("ab")
+    ledger.look("ab")
+    assert ledger.look("ab").changed == ()
+    assert [state.key for state in ledger.look("abc").changed] == [key_of("c")]
+    assert ledger.look("abc").fixed == 0
+
+
+def test_an_incomplete_run_never_fixes_a_key() -> None:
+    """Semantics 3.4, 4.3."""
+    ledger = Ledger()
+    ledger.look("abc")
+    cut = ledger.look("ad", complete=False)
+    assert (cut.fixed, cut.new, cut.known) == (0, 1, 1)
+    assert ledger.novelty("b") is not Novelty.FIXED
+    assert ledger.look("ad").fixed == 2
+
+
+def test_only_keys_that_no_run_returned_before_ask_for_evidence() -> None:
+    """Semantics 9.1: evidence is taken in the run that first returns a key."""
+    ledger = Ledger()
+    assert set(ledger.look("ab").never_seen) == {key_of("a"), key_of("b")}
+    assert ledger.look("abc").never_seen == (key_of("c"),)
+    ledger.look("c")
+    assert ledger.look("abc").never_seen == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"secret_id": "other"}, "the ledger secret changed"),
+        ({"timezone": "Europe/Berlin"}, "the time zone changed"),
+        ({"key": ("id", "body")}, "the key changed"),
+    ],
+)
+def test_a_changed_key_zone_or_secret_makes_all_present_keys_known(change: Mapping[str, object], why: str) -> None:
+    """Semantics 4.2: re-baselined, and said so; nothing is new, nothing is fixed."""
+    ledger = Ledger()
+    ledger.look("abc")
+    result = ledger.look("cd", **change)  # type: ignore[arg-type]
+    assert (result.new, result.known, result.came_back, result.fixed) == (0, 2, 0, 0)
+    assert result.rebaselined == why
+    assert result.never_seen == ()
+    after = ledger.look("cd", **change)  # type: ignore[arg-type]
+    assert (after.rebaselined, after.known, after.changed) == ("", 2, ())
+
+
+def test_an_incomplete_run_is_no_new_base() -> None:
+    """Semantics 4.2, 3.4: the base moves with the first complete run."""
+    ledger = Ledger()
+    ledger.look("abc")
+    cut = ledger.look("a", complete=False, secret_id="other")
+    assert (cut.fixed, cut.changed, cut.keeps_facts) == (0, (), False)
+    whole = ledger.look("abd", secret_id="other")
+    assert (whole.rebaselined, whole.known, whole.fixed) == ("the ledger secret changed", 3, 0)
+
+
+def test_a_count_without_rows_leaves_the_ledger_alone() -> None:
+    """Semantics 4.2: what has no identity fixes nothing."""
+    ledger = Ledger()
+    ledger.look("abc")
+    result = compare(
+        ledger.before, count_of(("0",)), complete=True, now=NOW, secret_id=HASHER.secret_id, timezone="UTC"
+    )
+    assert (result.fixed, result.changed, result.keeps_facts) == (0, (), False)
+
+
+def test_settling_keys_have_no_novelty_until_they_count() -> None:
+    """Semantics 4.1: only a counted key is new; a settling one is none of new, known, fixed."""
+    settling = tally(rows_of("a"))
+    settling = replace(settling, counted=0, settling=1, keys={key_of("a"): (Disposition.SETTLING, "id=a")})
+    first = compare(LedgerBefore(), settling, complete=True, now=NOW, secret_id="s", timezone="UTC")
+    assert (first.new, first.known, len(first.changed), first.never_seen) == (0, 0, 1, (key_of("a"),))
+    before = LedgerBefore(keys={state.key: state for state in first.changed})
+    counted = compare(before, tally(rows_of("a")), complete=True, now=NOW, secret_id="s", timezone="UTC")
+    assert (counted.new, counted.never_seen) == (1, ())
+    gone = compare(before, tally([]), complete=True, now=NOW, secret_id="s", timezone="UTC")
+    assert gone.fixed == 0
+    assert len(gone.changed) == 1
+
+
+looks = st.lists(st.tuples(st.lists(st.sampled_from("abcdefgh"), max_size=10), st.booleans()), min_size=1, max_size=8)
+
+
+@given(looks, st.integers(1, 12), st.randoms(use_true_random=False))
+def test_no_order_of_rows_decides_a_comparison(
+    history: list[tuple[list[str], bool]], limit: int, shuffler: random.Random
+) -> None:
+    """Semantics 4.3."""
+    one, other = Ledger(limit), Ledger(limit)
+    for keys, complete in history:
+        shuffled = list(keys)
+        shuffler.shuffle(shuffled)
+        assert one.look(keys, complete=complete) == other.look(shuffled, complete=complete)
+
+
+@given(looks, st.integers(1, 12))
+def test_a_sample_never_says_what_the_whole_would_deny(history: list[tuple[list[str], bool]], limit: int) -> None:
+    """Semantics 4.3: below both horizons the sampled ledger says what the whole one says; never more."""
+    sampled, whole = Ledger(limit), Ledger()
+    seen: set[str] = set()
+    for keys, complete in history:
+        part, full = sampled.look(keys, complete=complete), whole.look(keys, complete=complete)
+        assert part.new <= full.new
+        assert part.fixed <= full.fixed + sum(state.novelty is Novelty.FIXED for state in full.changed)
+        numbered = tally(rows_of(keys)).keys.keys()
+        assert not (set(part.never_seen) & seen) or part.of_a_sample
+        assert set(part.never_seen) <= set(numbered)
+        if not complete:
+            assert part.fixed == 0
+            assert all(state.novelty is not Novelty.FIXED for state in part.changed)
+        seen |= set(numbered)
+
+
+@given(st.lists(st.tuples(st.sets(st.sampled_from("abcdefgh")), st.booleans()), min_size=1, max_size=10))
+def test_the_ledger_agrees_with_plain_sets(history: list[tuple[set[str], bool]]) -> None:
+    """Semantics 4.1, as plain sets would count it, over any history of complete and incomplete runs."""
+    ledger = Ledger()
+    ever: set[str] = set()
+    there: set[str] = set()
+    for keys, complete in history:
+        result = ledger.look(sorted(keys), complete=complete)
+        assert result.new == len(keys - ever)
+        assert result.came_back == len((keys & ever) - there)
+        assert result.known == len(keys & there)
+        assert result.fixed == (len(there - keys) if complete else 0)
+        there = keys if complete else there | keys
+        ever |= keys
+
+
+def test_a_key_beyond_the_horizon_is_known_without_having_been_new() -> None:
+    """Semantics 4.3: it may have been there all the time; it owes no "new" later either."""
+    ledger = Ledger(limit=3)
+    everyone = sorted("abcdefgh", key=key_of)
+    ledger.look(everyone)
+    result = ledger.look([everyone[0], everyone[7]])
+    assert (result.new, result.known, result.of_a_sample) == (0, 1, True)
+    assert result.fixed == 2
+    assert ledger.novelty(everyone[7]) is Novelty.KNOWN
+    after = ledger.look([everyone[0], everyone[7]])
+    assert (after.new, after.known, after.of_a_sample) == (0, 2, False)
+
+
+def test_the_sample_shows_the_novelty_of_its_rows() -> None:
+    ledger = Ledger()
+    ledger.look("a")
+    tallied = tally(rows_of("ab"))
+    result = compare(ledger.before, tallied, complete=True, now=NOW, secret_id=HASHER.secret_id, timezone="UTC")
+    assert with_novelties(tallied.sample, result).novelties == ("known", "new")
