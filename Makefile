@@ -20,10 +20,10 @@ export UV_LINK_MODE := copy
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-9s %s\n", $$1, $$2}'
 
-demo: .venv/.run ## Holdtrue at work on a refunds service with real races (SQLite, nothing to install)
+demo: .venv/.demo ## Holdtrue at work on a refunds service with real races, on SQLite
 	$(BIN)/holdtrue demo $(ARGS)
 
-demo-pg: .venv/.dev ## the same on a real PostgreSQL primary with a streaming replica
+demo-pg: .venv/.demo ## the same on a real PostgreSQL primary with a streaming replica
 	$(BIN)/holdtrue demo --postgres $(ARGS)
 
 test: .venv/.dev system ## every test; ARGS="tests/unit -x" runs some
@@ -44,7 +44,8 @@ bench: .venv/.dev ## the measurements of bench/
 
 lock: .bootstrap/.uv ## pin every dependency again (ARGS=--upgrade for the newest)
 	$(LOCK) $(ARGS) --extra service pyproject.toml --output-file requirements/run.txt
-	$(LOCK) $(ARGS) --extra dev pyproject.toml --constraint requirements/run.txt --output-file requirements/dev.txt
+	$(LOCK) $(ARGS) --extra demo pyproject.toml --constraint requirements/run.txt --output-file requirements/demo.txt
+	$(LOCK) $(ARGS) --extra dev pyproject.toml --constraint requirements/demo.txt --output-file requirements/dev.txt
 	$(LOCK) $(ARGS) requirements/build.in --output-file requirements/build.txt
 	$(LOCK) $(ARGS) requirements/uv.in --output-file requirements/uv.txt
 
@@ -65,13 +66,13 @@ clean: ## everything that make brought in
 	test -x $(BIN)/python || $(UV) venv --quiet --python "$$(scripts/find-python)" .venv
 	touch $@
 
-.venv/.run: .venv/.python pyproject.toml requirements/run.txt $(PINS)
-	$(INSTALL) --require-hashes --requirement requirements/run.txt
+.venv/.demo: .venv/.python pyproject.toml requirements/demo.txt $(PINS)
+	$(INSTALL) --require-hashes --requirement requirements/demo.txt
 	$(INSTALL) --no-deps --build-constraints requirements/build.txt --editable .
 	touch $@
 
-# What dev.txt pins it pins as run.txt does, so that this satisfies both.
-.venv/.dev: .venv/.python pyproject.toml requirements/run.txt requirements/dev.txt $(PINS)
+# What dev.txt pins it pins as demo.txt does, so that this satisfies both.
+.venv/.dev: .venv/.python pyproject.toml requirements/demo.txt requirements/dev.txt $(PINS)
 	$(INSTALL) --require-hashes --requirement requirements/dev.txt
 	$(INSTALL) --no-deps --build-constraints requirements/build.txt --editable .
-	touch .venv/.run $@
+	touch .venv/.demo $@
