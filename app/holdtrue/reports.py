@@ -29,6 +29,7 @@ from holdtrue.model import (
     Ticket,
     Verdict,
     Word,
+    fresh_for,
     utc,
 )
 from holdtrue.store.records import AlertDetail, KeptEvidence, OverviewRow, Span
@@ -65,7 +66,7 @@ def overview(catalog: Catalog | None, generation: int, rows: Iterable[OverviewRo
 
 
 def history(
-    invariant: str,
+    invariant: Invariant,
     database: str,
     spans: Sequence[Span],
     runs: Sequence[Run],
@@ -73,12 +74,16 @@ def history(
     since: datetime,
     now: datetime,
 ) -> Json:
-    """The count of one entry over time, oldest span first, and its newest runs, newest first."""
+    """The count of one entry over time, oldest span first, and its newest runs, newest first.
+
+    ``fresh_seconds`` is how long after a run its answer counts as known.
+    """
     return {
-        "invariant": invariant,
+        "invariant": invariant.name,
         "database": database,
         "since": moment(since),
         "now": moment(now),
+        "fresh_seconds": seconds(fresh_for(invariant.schedule, invariant.timeout)),
         "spans": [span(one) for one in spans],
         "runs": [run(one) for one in runs],
     }

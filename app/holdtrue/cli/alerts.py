@@ -1,0 +1,149 @@
+"""holdtrue alerts: list, show"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from holdtrue.cli.options import ConfigOption, Format, FormatOption, UrlOption
+from holdtrue.cli.reading import find_alert, open_reading
+from holdtrue.cli.terminal import paint, say, say_json, table, visible
+
+ROWS_SHOWN = 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group of commands."""
+    group = typer.Typer(help="The episodes in which an invariant is broken.", no_args_is_help=True)
+    group.command("list")(list_)
+    group.command("show")(show)
+    app.add_typer(group, name="alerts")
+
+
+def list_(
+    all_: Annotated[bool, typer.Option("--all", help="Those that have ended too.")] = False,
+    config: ConfigOption = None,
+    url: UrlOption = None,
+    format_: FormatOption = Format.TEXT,
+) -> None:
+    """List the open alerts, newest first. Exit code: 0 if the list could be read, however long it is."""
+    with open_reading(config, url) as reading:
+        report = reading.alerts(open_only=not all_)
+    if format_ is Format.JSON:
+        say_json(report)
+        return
+    for line in list_lines(report, ended_too=all_):
+        say(line)
+
+
+def show(
+    alert: Annotated[str, typer.Argument(metavar="ALERT", help="Its number, or NAME[@DATABASE] of the open one.")],
+    config: ConfigOption = None,
+    url: UrlOption = None,
+    format_: FormatOption = Format.TEXT,
+) -> None:
+    """Show one alert: rows (masked), timeline, messages, evidence. Exit code: 0 if there is one."""
+    with open_reading(config, url) as reading:
+        report = reading.alert(find_alert(reading, alert))
+    if format_ is Format.JSON:
+        say_json(report)
+        return
+    for line in show_lines(report):
+        say(line)
+
+
+def list_lines(report: dict[str, Any], *, ended_too: bool) -> list[str]:
+    """The list for people."""
+    if not report["alerts"]:
+        return [
+            "no alert"
+            if ended_too
+            else "no open alert (this says nothing about what is unknown: see `holdtrue overview`)"
+        ]
+    rows = [
+        (
+            str(one["id"]),
+            _state(one),
+            one["invariant"],
+            one["database"],
+            one["severity"],
+            _count(one),
+            one["fired_at"] or one["opened_at"],
+            one["ended_at"] or "",
+        )
+        for one in report["alerts"]
+    ]
+    headings = ("ALERT", "STATE", "INVARIANT", "DATABASE", "SEVERITY", "COUNT", "SINCE", "ENDED" if ended_too else "")
+    return table(rows, headings=headings)
+
+
+def show_lines(report: dict[str, Any]) -> list[str]:
+    """One alert for people."""
+    facts = [
+        ("state", _state(report) + (", at first look" if report["at_first_look"] else "")),
+        ("severity", f"{report['severity']}" + (f", owner {report['owner']}" if report["owner"] else "")),
+        ("count", f"{_count(report)} (at most {report['peak']})" if report["subject"] == "violation" else ""),
+        ("opened", report["opened_at"]),
+        ("fired", report["fired_at"] or ""),
+        ("ended", f"{report['ended_at']} ({report['ending']})" if report["ended_at"] else ""),
+        ("window", _window(report)),
+        ("evidence", _evidence(report)),
+        ("tickets", ", ".join(report["tickets"])),
+    ]
+    title = f"alert {report['id']}: {visible(report['invariant'])} on {visible(report['database'])}"
+    out = [paint(title, "bold"), *("  " + line for line in table([one for one in facts if one[1]]))]
+    out += _part("rows (masked)", _rows(report["last_run"] or report["first_run"]))
+    events = [
+        (f"{one['number']}", one["at"], one["name"], ", ".join(one["marks"]), f"{one['count']}", one["detail"])
+        for one in report["events"]
+    ]
+    out += _part("timeline", table(events))
+    messages = [
+        (f"{one['number']}", one["notifier"], one["reason"], one["state"], one["sent_at"] or "", one["problem"])
+        for one in report["messages"]
+    ]
+    out += _part("messages", table(messages))
+    if report["subject"] == "violation" and report["evidence"]:
+        out += ["", f"to make a barrier test of it: holdtrue promote {report['id']}"]
+    return out
+
+
+def _part(title: str, lines: list[str]) -> list[str]:
+    return ["", f"  {title}", *("    " + line for line in lines)] if lines else []
+
+
+def _rows(run: dict[str, Any] | None) -> list[str]:
+    sample = (run or {}).get("sample")
+    if not sample or not sample["rows"]:
+        return []
+    rows = [["NULL" if cell is None else cell for cell in row] for row in sample["rows"][:ROWS_SHOWN]]
+    return table(rows, headings=sample["columns"])
+
+
+def _state(one: dict[str, Any]) -> str:
+    about = "unchecked, " if one["subject"] == "health" else ""
+    return f"{about}{one['ending'] or one['state']}"
+
+
+def _count(one: dict[str, Any]) -> str:
+    if one["subject"] == "health":
+        return ""
+    return f"{one['count']}" if one["complete"] else f"at least {one['count']}"
+
+
+def _window(report: dict[str, Any]) -> str:
+    before, first = report["last_good_before"], report["first_run"]
+    if report["subject"] == "health" or first is None:
+        return ""
+    return f"{before['started_at'] if before else 'no run before it'} … {first['started_at']}"
+
+
+def _evidence(report: dict[str, Any]) -> str:
+    if not report["evidence"]:
+        return "" if report["subject"] == "health" else "none"
+    rows = sum(one["rows"] for one in report["evidence"])
+    incomplete = sorted({one["incomplete"] for one in report["evidence"] if one["incomplete"]})
+    return f"{rows} rows behind {len(report['evidence'])} keys" + (
+        f"; incomplete: {'; '.join(incomplete)}" if incomplete else ""
+    )

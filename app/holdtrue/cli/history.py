@@ -1,0 +1,169 @@
+"""holdtrue history: the count of one invariant over time"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from holdtrue.cli.options import ConfigOption, Format, FormatOption, UrlOption
+from holdtrue.cli.reading import open_reading
+from holdtrue.cli.terminal import paint, say, say_json, table
+from holdtrue.errors import Refused
+from holdtrue.model import parse_duration, show_duration, utc
+
+WIDTH = 60
+_LEVELS = "▁▂▃▄▅▆▇█"
+_PLAIN_LEVELS = "_.-:=+*#"
+_COULD_NOT_LOOK = "?"
+_NOBODY_LOOKED = " "
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("history")(history)
+
+
+def history(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The invariant.")],
+    *,
+    database: Annotated[
+        str | None, typer.Option("--database", "-d", metavar="NAME", help="One of its databases; without it, all.")
+    ] = None,
+    since: Annotated[
+        str, typer.Option("--since", metavar="WHEN", help="A duration back from now (24h, 7d) or a moment in ISO 8601.")
+    ] = "24h",
+    config: ConfigOption = None,
+    url: UrlOption = None,
+    format_: FormatOption = Format.TEXT,
+) -> None:
+    """Show one invariant's count over time, and its newest runs.
+
+    Exit code: 0 if there was something to show, whatever it says. `overview` is the command that judges.
+    """
+    start = since_when(since, datetime.now(UTC))
+    with open_reading(config, url) as reading:
+        databases = reading.databases_of(name)
+        if database is not None and database not in databases:
+            raise Refused(f"{name} is not asked of {database}", remedy=f"its databases: {', '.join(databases)}")
+        reports = [reading.history(name, one, start) for one in databases if database in (None, one)]
+    if format_ is Format.JSON:
+        say_json({"histories": reports})
+        return
+    for number, report in enumerate(reports):
+        for line in ([""] if number else []) + lines(report):
+            say(line)
+
+
+def since_when(text: str, now: datetime) -> datetime:
+    """Read ``--since``.
+
+    Raises:
+        Refused: it is neither a duration nor a moment with a time zone, or lies in the future.
+    """
+    duration = parse_duration(text)
+    try:
+        moment = now - duration if duration is not None else utc(datetime.fromisoformat(text))
+    except (ValueError, OverflowError):
+        raise Refused(
+            f"--since {text!r} is neither a duration nor a moment", remedy="write 24h, 7d or 2026-11-29T13:00:00Z"
+        ) from None
+    if moment >= now:
+        raise Refused(f"--since {text!r} is not in the past")
+    return moment
+
+
+def lines(report: dict[str, Any]) -> list[str]:
+    """The report for people: a line of bars, the spans, the newest runs."""
+    since, now = _read(report["since"]), _read(report["now"])
+    bars = sparkline(report["spans"], since=since, until=now, fresh=timedelta(seconds=report["fresh_seconds"]))
+    unicode = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "") == "utf8"
+    shown = bars if unicode else bars.translate(str.maketrans(_LEVELS, _PLAIN_LEVELS))
+    title = table([[report["invariant"], f"on {report['database']}", f"since {report['since']}"]], gap=" ")[0]
+    highest = max((one["highest"] for one in report["spans"]), default=0)
+    return [
+        paint(title, "bold"),
+        f"  [{shown}] 0…{highest}" if unicode else f"  [{shown}] 0..{highest}",
+        f"  {_COULD_NOT_LOOK} could not look, blank: nobody looked",
+        "",
+        *("  " + line for line in _spans(report["spans"])),
+        "",
+        *("  " + line for line in _runs(report["runs"])),
+    ]
+
+
+def sparkline(
+    spans: Sequence[dict[str, Any]], *, since: datetime, until: datetime, fresh: timedelta, width: int = WIDTH
+) -> str:
+    """One character for each equal part of the time, the worst that was known in it.
+
+    A span is known until the next one begins, but no longer than ``fresh`` after its last run: what nobody looked at is
+    blank, and never the lowest bar.
+    """
+    pieces = []
+    for number, one in enumerate(spans):
+        first, last = _read(one["first_at"]), _read(one["last_at"]) + fresh
+        following = _read(spans[number + 1]["first_at"]) if number + 1 < len(spans) else until
+        good = one["outcome"] in ("held", "violated")
+        pieces.append((first, min(last, following), one["highest"] if good else None))
+    highest = max((count for _first, _last, count in pieces if count is not None), default=0)
+    step = (until - since) / width
+    return "".join(
+        _bar([count for first, last, count in pieces if first < start + step and last > start], highest)
+        for start in (since + step * column for column in range(width))
+    )
+
+
+def _bar(counts: Sequence[int | None], highest: int) -> str:
+    known = [count for count in counts if count is not None]
+    if known and max(known) > 0:
+        return _LEVELS[max(1, round(max(known) * (len(_LEVELS) - 1) / highest))]
+    if any(count is None for count in counts):
+        return _COULD_NOT_LOOK
+    return _LEVELS[0] if known else _NOBODY_LOOKED
+
+
+def _spans(spans: Sequence[dict[str, Any]]) -> list[str]:
+    if not spans:
+        return ["no runs in this time: nobody looked"]
+    rows = [
+        (
+            one["first_at"],
+            one["last_at"],
+            one["outcome"],
+            _count(one) if one["outcome"] in ("held", "violated") else "",
+            str(one["runs"]),
+        )
+        for one in spans
+    ]
+    return table(rows, headings=("FROM", "TO", "OUTCOME", "COUNT", "RUNS"))
+
+
+def _runs(runs: Sequence[dict[str, Any]]) -> list[str]:
+    if not runs:
+        return []
+    rows = [
+        (
+            one["due_at"],
+            one["outcome"],
+            _count(one) if one["outcome"] in ("held", "violated") else "",
+            show_duration(timedelta(seconds=one["seconds"])),
+            (one["position"] or {}).get("replica", ""),
+            (one["failure"] or {}).get("sentence", ""),
+        )
+        for one in runs
+    ]
+    return table(rows, headings=("NEWEST RUNS DUE", "OUTCOME", "COUNT", "TOOK", "REPLICA", "REASON"))
+
+
+def _count(one: dict[str, Any]) -> str:
+    low, high = one.get("lowest", one["counted"]), one.get("highest", one["counted"])
+    count = f"{low}…{high}" if low != high else str(one["counted"])
+    return count if one["complete"] else f"at least {count}"
+
+
+def _read(moment: str) -> datetime:
+    return utc(datetime.fromisoformat(moment))

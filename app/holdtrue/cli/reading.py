@@ -1,0 +1,209 @@
+"""where a command reads: the service at HOLDTRUE_URL, or the store that holdtrue.yaml names"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from holdtrue.cli.client import ServiceClient, service_client
+from holdtrue.errors import NotFound, Refused
+from holdtrue.model import Catalog, Invariant, Subject
+from holdtrue.settings import Settings, environment, load_settings
+
+if TYPE_CHECKING:
+    from holdtrue.store import Store
+
+Json = dict[str, Any]
+
+RUNS_SHOWN = 20
+
+
+class Reading(Protocol):
+    """What the reading commands need; both ways give the shapes of `holdtrue.reports`."""
+
+    def overview(self) -> Json:
+        """Every entry with its verdict, worst first."""
+        ...
+
+    def databases_of(self, invariant: str) -> tuple[str, ...]:
+        """The databases that an invariant is asked of.
+
+        Raises:
+            NotFound: no such invariant is in force.
+        """
+        ...
+
+    def history(self, invariant: str, database: str, since: datetime) -> Json:
+        """Spans and runs of one entry."""
+        ...
+
+    def alerts(self, *, open_only: bool) -> Json:
+        """Episodes, newest first."""
+        ...
+
+    def alert(self, number: int) -> Json:
+        """One episode.
+
+        Raises:
+            NotFound: there is none of this number.
+        """
+        ...
+
+
+@contextmanager
+def open_reading(config: Path | None, url: str | None) -> Iterator[Reading]:
+    """The service if there is a URL, else the store.
+
+    Raises:
+        SettingsRefused: the environment or a flag is wrong.
+        StoreError: the store cannot be opened.
+    """
+    settings = load_settings(config, os.environ, url=url)
+    client = service_client(settings)
+    if client is not None:
+        with client:
+            yield ThroughService(client)
+        return
+    with open_store_of(settings) as store:
+        yield ThroughStore(store, environment(settings.config, os.environ))
+
+
+@contextmanager
+def open_store_of(settings: Settings) -> Iterator[Store]:
+    """The store that holdtrue.yaml names, closed afterwards."""
+    from holdtrue.bootstrap import open_local_store  # only where no service is asked: it needs what the service needs
+
+    store = open_local_store(settings, environment(settings.config, os.environ))
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def find_alert(reading: Reading, reference: str) -> int:
+    """The number of an alert: ``17`` as it is, ``NAME`` or ``NAME@DATABASE`` as its open violation.
+
+    Raises:
+        NotFound: nothing open has this name.
+        Refused: several databases have one; the remedy names them.
+    """
+    if reference.isascii() and reference.isdigit():
+        return int(reference)
+    name, _, database = reference.partition("@")
+    found = [
+        one
+        for one in reading.alerts(open_only=True)["alerts"]
+        if one["invariant"] == name and database in ("", one["database"]) and one["subject"] == Subject.VIOLATION.value
+    ]
+    if not found:
+        raise NotFound(f"no open alert of {reference}", remedy="see `holdtrue alerts list --all`")
+    if len(found) > 1:
+        names = ", ".join(f"{one['invariant']}@{one['database']}" for one in found)
+        raise Refused(f"{reference} has open alerts on several databases", remedy=f"say which: {names}")
+    return int(found[0]["id"])
+
+
+class ThroughService:
+    """Reads through /api/v1."""
+
+    def __init__(self, client: ServiceClient) -> None:
+        """Ask this service."""
+        self._client = client
+
+    def overview(self) -> Json:
+        """Every entry with its verdict."""
+        return self._client.get("overview")
+
+    def databases_of(self, invariant: str) -> tuple[str, ...]:
+        """The databases of an invariant in force."""
+        return _databases_in(self.overview(), invariant)
+
+    def history(self, invariant: str, database: str, since: datetime) -> Json:
+        """Spans and runs of one entry."""
+        return self._client.get(
+            "invariants", invariant, "databases", database, "history", since=since.isoformat(), runs=RUNS_SHOWN
+        )
+
+    def alerts(self, *, open_only: bool) -> Json:
+        """Episodes, newest first."""
+        return self._client.get("alerts", state="open" if open_only else "all")
+
+    def alert(self, number: int) -> Json:
+        """One episode."""
+        return self._client.get("alerts", str(number))
+
+
+class ThroughStore:
+    """Reads the store itself, under the catalog that is in force there."""
+
+    def __init__(self, store: Store, environ: Mapping[str, str]) -> None:
+        """Read this store; ``environ`` is where the catalog's ``${NAME}`` are looked up."""
+        self._store = store
+        self._environ = environ
+
+    def overview(self) -> Json:
+        """Every entry with its verdict."""
+        from holdtrue import reports  # only where the store is read: the client needs none of it
+
+        catalog, generation = self._in_force()
+        return reports.overview(catalog, generation, self._store.reads.overview(), self._store.now())
+
+    def databases_of(self, invariant: str) -> tuple[str, ...]:
+        """The databases of an invariant in force."""
+        return self._invariant(invariant).databases
+
+    def history(self, invariant: str, database: str, since: datetime) -> Json:
+        """Spans and runs of one entry."""
+        from holdtrue import reports
+
+        now = self._store.now()
+        return reports.history(
+            self._invariant(invariant),
+            database,
+            self._store.reads.spans(invariant, database, since, now),
+            self._store.reads.runs(invariant, database, limit=RUNS_SHOWN),
+            since=since,
+            now=now,
+        )
+
+    def alerts(self, *, open_only: bool) -> Json:
+        """Episodes, newest first."""
+        from holdtrue import reports
+
+        return reports.alerts(self._store.alerts.list(open_only=open_only), self._store.now())
+
+    def alert(self, number: int) -> Json:
+        """One episode."""
+        from holdtrue import reports
+
+        detail = self._store.alerts.get(number)
+        if detail is None:
+            raise NotFound(f"no alert has the number {number}")
+        return reports.alert(detail, self._store.now())
+
+    def _invariant(self, name: str) -> Invariant:
+        catalog, _generation = self._in_force()
+        found = catalog.invariant(name) if catalog else None
+        if found is None:
+            raise NotFound(f"no invariant {name} is in force", remedy="see `holdtrue overview`")
+        return found
+
+    def _in_force(self) -> tuple[Catalog | None, int]:
+        from holdtrue.catalog import build_catalog  # as above
+
+        current = self._store.catalogs.current()
+        if current is None:
+            return None, 0
+        catalog = build_catalog(dict(current.texts), environ=self._environ, allow_empty=True)
+        return catalog, current.number
+
+
+def _databases_in(report: Json, invariant: str) -> tuple[str, ...]:
+    found = tuple(one["database"] for one in report["entries"] if one["invariant"] == invariant)
+    if not found:
+        raise NotFound(f"no invariant {invariant} is in force", remedy="see `holdtrue overview`")
+    return tuple(sorted(found))

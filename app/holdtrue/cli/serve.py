@@ -1,0 +1,90 @@
+"""holdtrue serve: runs the service until it is told to stop"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import structlog
+import typer
+
+from holdtrue.cli.options import ConfigOption
+from holdtrue.errors import StoreError
+from holdtrue.settings import load_settings
+
+if TYPE_CHECKING:
+    from holdtrue.bootstrap import Service
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("serve")(serve)
+
+
+def serve(
+    config: ConfigOption = None,
+    listen: Annotated[
+        str | None, typer.Option("--listen", metavar="ADDRESS:PORT", help="[HOLDTRUE_LISTEN; default: 127.0.0.1:8080]")
+    ] = None,
+    allow_open: Annotated[
+        bool, typer.Option("--allow-open", help="Listen beyond this machine without a token. [HOLDTRUE_ALLOW_OPEN]")
+    ] = False,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="Start with no invariant at all. [HOLDTRUE_ALLOW_EMPTY]")
+    ] = False,
+    url_file: Annotated[
+        Path | None,
+        typer.Option("--url-file", metavar="FILE", help="Write the URL there once it answers (for port 0)."),
+    ] = None,
+) -> None:
+    """Ask the invariants when they are due, keep what was found, tell people, and answer on HTTP.
+
+    SIGTERM and SIGINT end it within HOLDTRUE_GRACE; SIGHUP loads the catalog again, all or nothing.
+    """
+    from holdtrue.bootstrap import build, configure_logging  # the whole service, which no other command needs
+
+    settings = load_settings(
+        config, os.environ, listen=listen, allow_open=allow_open or None, allow_empty=allow_empty or None
+    )
+    configure_logging(settings)
+    wanted: list[int] = []
+    woken = threading.Event()
+
+    def note(number: int, _frame: object) -> None:
+        wanted.append(number)
+        woken.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, note)
+    service = build(settings, os.environ)
+    try:
+        service.start()
+        if url_file is not None:
+            _write_whole(url_file, service.url)
+        while True:
+            woken.wait()
+            woken.clear()
+            while wanted:
+                if wanted.pop(0) != signal.SIGHUP:
+                    return
+                _reload(service)
+    finally:
+        service.stop()
+
+
+def _reload(service: Service) -> None:
+    """Load again; a store that fails meanwhile leaves the old catalog in force, and us running."""
+    try:
+        service.reload("SIGHUP")
+    except StoreError as problem:
+        structlog.get_logger("holdtrue.service").error("reload_failed", problem=type(problem).__name__)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file that is either not there or complete."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text + "\n", encoding="utf-8")
+    partial.replace(path)
