@@ -82,6 +82,7 @@ class Standing:
 
     "Good" is the newest run that really looked; "try" the newest of any outcome. ``since`` is when the pair came into the
     catalog: a pair that never looked is ``never``, and owes ``unchecked`` once that is older than fresh_for.
+    ``freshness_proven`` is the newest good run's: False is said wherever the verdict is (semantics 2.1).
     """
 
     invariant: str
@@ -101,6 +102,7 @@ class Standing:
     try_outcome: Outcome | None = None
     try_reason: str = ""
     errors_in_a_row: int = 0
+    freshness_proven: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message owed to one notifier; (episode, number, notifier) is its key."""
+    """One message owed to one notifier; (episode, number, notifier) is its key.
+
+    ``overtook`` are the reasons of older messages that were never sent because this one says more: a ``resolved`` that
+    overtook ``fired`` is the first that people hear of the episode.
+    """
 
     id: int
     episode: int
@@ -230,6 +236,7 @@ class Message:
     next_try_at: datetime | None = None
     sent_at: datetime | None = None
     problem: str = ""
+    overtook: tuple[Reason, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
