@@ -1,0 +1,94 @@
+"""The examples of deploy/ are valid, confined and agree with the image."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from holdtrue.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+UNIT = (DEPLOY / "systemd" / "holdtrue.service").read_text()
+
+
+def test_every_compose_service_is_confined_and_listens_on_loopback() -> None:
+    for name, service in COMPOSE["services"].items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), name
+        assert re.search(r":v?\d+\.\d+", service["image"]), name
+
+
+def test_compose_names_only_volumes_secrets_and_files_that_there_are() -> None:
+    for service in COMPOSE["services"].values():
+        for volume in service.get("volumes", []):
+            source = volume.partition(":")[0]
+            if source.startswith("./"):
+                assert (DEPLOY / source).is_dir(), source
+            elif not source.startswith("../holdtrue/"):  # the user's own
+                assert source in COMPOSE["volumes"]
+        assert set(service.get("secrets", [])) <= set(COMPOSE["secrets"])
+        for word in service.get("command", []):
+            if match := re.search(r"=/etc/(prometheus|alertmanager)/(.+)$", word):
+                assert (DEPLOY / match[1] / match[2]).is_file(), word
+
+
+def test_compose_refuses_to_start_without_secrets() -> None:
+    environment = COMPOSE["services"]["holdtrue"]["environment"]
+    assert all(re.fullmatch(r"\$\{\w+:\?.+\}", value) for value in environment.values())
+    assert {"HOLDTRUE_LEDGER_SECRET", "HOLDTRUE_TOKEN"} <= set(environment)
+
+
+def test_compose_runs_as_the_user_of_the_image() -> None:
+    assert f"USER {COMPOSE['services']['holdtrue']['user']}\n" in (ROOT / "Dockerfile").read_text()
+
+
+def test_alertmanager_accepts_its_example() -> None:
+    amtool = shutil.which("amtool")
+    assert amtool, "run `make system`"
+    ended = subprocess.run(
+        [amtool, "check-config", DEPLOY / "alertmanager" / "alertmanager.yaml"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_nothing_ever_inhibits_a_violation() -> None:
+    """Semantics 7.6."""
+    config = yaml.safe_load((DEPLOY / "alertmanager" / "alertmanager.yaml").read_text())
+    assert config["inhibit_rules"]
+    for rule in config["inhibit_rules"]:
+        assert rule["target_matchers"] == ['alertname = "HoldtrueUnchecked"']
+        assert rule["equal"] == ["database"]
+
+
+def test_the_unit_is_confined_and_reloads_by_signal() -> None:
+    directives = dict(line.split("=", 1) for line in UNIT.splitlines() if re.match(r"^[A-Z]\w*=", line))
+    assert directives["DynamicUser"] == "yes"
+    assert directives["ProtectSystem"] == "strict"
+    assert directives["NoNewPrivileges"] == "yes"
+    assert directives["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert directives["ExecStart"].endswith("/holdtrue serve")
+
+
+def test_every_setting_that_the_examples_name_is_one() -> None:
+    known = {f"HOLDTRUE_{name}".upper() for name in Settings.model_fields}
+    files = [ROOT / "Dockerfile", *DEPLOY.rglob("*.yaml"), *DEPLOY.rglob("*.service"), *(ROOT / "helm").rglob("*.*")]
+    named = {
+        (str(path.relative_to(ROOT)), word)
+        for path in files
+        if path.is_file()
+        for word in re.findall(r"\bHOLDTRUE_[A-Z_]*[A-Z]\b", path.read_text())
+    }
+    assert named
+    assert {(path, word) for path, word in named if word not in known} == set()
