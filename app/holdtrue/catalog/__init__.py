@@ -1,0 +1,27 @@
+"""reads YAML into a fully validated Catalog; every problem with file, line and column"""
+
+from holdtrue.catalog.building import CONFIG, Examination, build_catalog, content_hash, examine, read_config
+from holdtrue.catalog.computing import computed_columns
+from holdtrue.catalog.definitions import definition_hash
+from holdtrue.catalog.folder import load_catalog, read_texts
+from holdtrue.catalog.schema import json_schema
+from holdtrue.catalog.secrets import resolve_secret
+from holdtrue.catalog.sql import Inspection, SqlProblem, inspect_sql
+
+__all__ = [
+    "CONFIG",
+    "Examination",
+    "Inspection",
+    "SqlProblem",
+    "build_catalog",
+    "computed_columns",
+    "content_hash",
+    "definition_hash",
+    "examine",
+    "inspect_sql",
+    "json_schema",
+    "load_catalog",
+    "read_config",
+    "read_texts",
+    "resolve_secret",
+]

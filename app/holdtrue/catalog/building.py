@@ -1,0 +1,158 @@
+"""a whole Catalog out of texts: pure, and with every problem at once"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from holdtrue.catalog.configuration import service_config
+from holdtrue.catalog.invariants import Surroundings, read_invariant
+from holdtrue.catalog.keys import CONFIG_FILE, INVARIANTS_FILE
+from holdtrue.catalog.nodes import compose
+from holdtrue.catalog.shapes import Fields
+from holdtrue.errors import CatalogRefused
+from holdtrue.model import Catalog, Invariant, Place, Problem, ServiceConfig
+
+CONFIG: Final = "holdtrue.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What texts came to: the catalog, or None if it is refused, and every problem, warnings too, in their places' order."""
+
+    catalog: Catalog | None
+    problems: tuple[Problem, ...]
+
+    @property
+    def refusals(self) -> tuple[Problem, ...]:
+        """The problems that refuse the catalog."""
+        return tuple(one for one in self.problems if one.fatal)
+
+
+def build_catalog(texts: Mapping[str, str], *, environ: Mapping[str, str], allow_empty: bool = False) -> Catalog:
+    """The catalog that these texts say: ``holdtrue.yaml``, and the files of the folder by relative path.
+
+    Raises:
+        CatalogRefused: with every problem, each at its place; nothing else, whatever the texts hold.
+    """
+    examination = examine(texts, environ=environ, allow_empty=allow_empty)
+    if examination.catalog is None:
+        raise CatalogRefused(examination.refusals)
+    return examination.catalog
+
+
+def examine(texts: Mapping[str, str], *, environ: Mapping[str, str], allow_empty: bool = False) -> Examination:
+    """The same, for those who also want the warnings of a refused catalog; raises nothing."""
+    problems: list[Problem] = []
+    config = _read_config(texts, environ, problems)
+    around = Surroundings(
+        texts=texts,
+        lines={name: tuple(text.split("\n")) for name, text in texts.items()},
+        databases=None if config is None else {one.name: one for one in config.databases},
+        allow_empty=allow_empty,
+    )
+    if config is not None and any(one.fatal for one in problems):
+        around = Surroundings(texts, around.lines, None, allow_empty)
+    invariants: list[Invariant] = []
+    names: dict[str, list[Place]] = {}
+    for file in sorted(texts):
+        if file == CONFIG or not file.lower().endswith((".yaml", ".yml")):
+            continue
+        fields = _read_file(file, texts[file], problems)
+        if fields is None:
+            continue
+        defaults = fields.get("defaults")
+        for own in fields.get("invariants", ()):
+            if "name" in own:
+                names.setdefault(own.get("name"), []).append(own.written["name"][1].place)
+            invariant = read_invariant(own, defaults, around, problems)
+            if invariant is not None:
+                invariants.append(invariant)
+    problems.extend(_duplicates(names))
+    problems.extend(_renamed(invariants, names))
+    if not invariants and not allow_empty and not any(one.fatal for one in problems):
+        problems.append(
+            Problem(Place(CONFIG, 1, 1), "there is no invariant at all; --allow-empty says that this is meant")
+        )
+    found = _in_order(problems)
+    if any(one.fatal for one in found):
+        return Examination(None, found)
+    ordered = tuple(sorted(texts.items()))
+    catalog = Catalog(
+        invariants=tuple(sorted(invariants, key=lambda one: one.name)),
+        config=config or ServiceConfig(),
+        texts=ordered,
+        content_hash=content_hash(ordered),
+        warnings=found,
+    )
+    return Examination(catalog, found)
+
+
+def read_config(text: str, *, environ: Mapping[str, str]) -> ServiceConfig:
+    """What ``holdtrue.yaml`` alone says: for commands that need the store whatever the invariants are.
+
+    Raises:
+        CatalogRefused: with every problem of that file.
+    """
+    problems: list[Problem] = []
+    config = _read_config({CONFIG: text}, environ, problems)
+    if config is None or any(one.fatal for one in problems):
+        raise CatalogRefused([one for one in _in_order(problems) if one.fatal])
+    return config
+
+
+def content_hash(texts: Iterable[tuple[str, str]]) -> str:
+    """The hash of a catalog's texts, with their names."""
+    digest = hashlib.sha256()
+    for name, text in texts:
+        for part in (name, text):
+            content = part.encode("utf-8", "surrogatepass")
+            digest.update(len(content).to_bytes(8, "big") + content)
+    return digest.hexdigest()
+
+
+def _read_config(texts: Mapping[str, str], environ: Mapping[str, str], problems: list[Problem]) -> ServiceConfig | None:
+    text = texts.get(CONFIG)
+    if text is None:
+        problems.append(Problem(Place(CONFIG, 1, 1), "there is no such file; `holdtrue init` writes one"))
+        return None
+    before = len(problems)
+    root = compose(CONFIG, text, problems)
+    if root is None:
+        return None if len(problems) > before else ServiceConfig()
+    fields = CONFIG_FILE.read(root, problems)
+    return service_config(fields, environ, problems) if isinstance(fields, Fields) else None
+
+
+def _read_file(file: str, text: str, problems: list[Problem]) -> Fields | None:
+    root = compose(file, text, problems)
+    fields = INVARIANTS_FILE.read(root, problems) if root is not None else None
+    return fields if isinstance(fields, Fields) else None
+
+
+def _duplicates(names: Mapping[str, list[Place]]) -> Iterable[Problem]:
+    for name, places in names.items():
+        for at, place in enumerate(places):
+            if len(places) > 1:
+                others = ", ".join(str(one) for number, one in enumerate(places) if number != at)
+                yield Problem(place, f"two invariants have one name; the other is at {others}", name)
+
+
+def _renamed(invariants: Iterable[Invariant], names: Mapping[str, list[Place]]) -> Iterable[Problem]:
+    taken: dict[str, str] = {}
+    for one in invariants:
+        former, place = one.renamed_from, one.place
+        if former is None or place is None:
+            continue
+        if former in names:
+            yield Problem(place, "`renamed_from` names an invariant that is still there", former)
+        if former in taken:
+            yield Problem(place, f"`renamed_from` is also claimed by {taken[former]}", former)
+        taken[former] = one.name
+
+
+def _in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    # An anchor that is used in many places is read in each: its problem is told once.
+    return tuple(sorted(dict.fromkeys(problems), key=lambda one: (one.place, not one.fatal, one.message)))
