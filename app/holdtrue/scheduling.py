@@ -233,9 +233,10 @@ class Scheduler:
             self._idle.notify_all()
         size = self._pools.get(claim.database, (1, None))[0]
         if waiting == size * _AHEAD // 2 and not self._stopping.is_set():
-            self._ask_for_tick()
+            self.tick_soon()
 
-    def _ask_for_tick(self) -> None:
+    def tick_soon(self) -> None:
+        """Look again now instead of at the next tick; asked too often, it is one look."""
         job = self._ticker.get_job("tick") if self._ticker.running else None
         if job is not None:
             job.modify(next_run_time=_soon())

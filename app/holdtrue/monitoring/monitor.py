@@ -40,11 +40,11 @@ log = structlog.get_logger("holdtrue.monitoring")
 class RunObserver(Protocol):
     """Who counts runs for this process's own metrics."""
 
-    def ran(self, database: str, outcome: Outcome, duration: timedelta) -> None:
+    def run_ended(self, database: str, outcome: Outcome, duration: timedelta) -> None:
         """One attempt is over."""
         ...
 
-    def missed(self, database: str, count: int) -> None:
+    def missed(self, database: str, due_times: int) -> None:
         """Due times passed while nobody ran them."""
         ...
 
@@ -103,7 +103,7 @@ class Monitor:
         looked = self._look(invariant, before, database.timezone, started_at)
         duration = timedelta(seconds=time.monotonic() - started)
         run = self._as_run(claim, looked, started_at, duration)
-        self._observer.ran(claim.database, run.outcome, duration)
+        self._observer.run_ended(claim.database, run.outcome, duration)
         if claim.missed:
             self._observer.missed(claim.database, claim.missed)
         examined = looked.examined

@@ -1,0 +1,191 @@
+"""one running instance: starts its parts in order, reloads, and stops within its grace"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from holdtrue import __version__, promotion
+from holdtrue.bootstrap.catalog import CatalogInForce
+from holdtrue.bootstrap.http import HttpServer
+from holdtrue.databases import Databases
+from holdtrue.delivery import Delivery
+from holdtrue.errors import NotFound, StoreError
+from holdtrue.metrics import Counters
+from holdtrue.model import Catalog, Ticket
+from holdtrue.monitoring import Recorder, StoreClock
+from holdtrue.notifiers import Notifier, build_notifier
+from holdtrue.scheduling import Scheduler
+from holdtrue.store import Store
+from holdtrue.watch import Watch
+from holdtrue.web.service import Asked, ReloadResult
+
+log = structlog.get_logger("holdtrue.service")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything that ``build`` made."""
+
+    instance: str
+    store: Store
+    clock: StoreClock
+    databases: Databases
+    catalog: CatalogInForce
+    counters: Counters
+    recorder: Recorder
+    scheduler: Scheduler
+    watch: Watch
+    delivery: Delivery
+    ticker: BackgroundScheduler
+    http: HttpServer
+    reload: Callable[[str], ReloadResult]
+    grace: timedelta
+    watch_every: timedelta
+    deliver_every: timedelta
+
+
+class Service:
+    """A whole Holdtrue in one process; a test may have as many as it likes."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Take the parts; nothing runs before ``start``."""
+        self._parts = parts
+        self._stopped = threading.Event()
+
+    @property
+    def url(self) -> str:
+        """Where the pages and the API answer."""
+        return self._parts.http.url
+
+    def start(self) -> None:
+        """Load the catalog, then begin to answer, to claim, to watch and to deliver.
+
+        Raises:
+            CatalogRefused: the files are refused and the store has no generation to go on with.
+            StoreError: the store failed.
+        """
+        parts = self._parts
+        parts.catalog.start()
+        self.beat()
+        parts.recorder.start()
+        parts.http.start()
+        parts.scheduler.start()
+        parts.ticker.add_job(parts.watch.look, "interval", seconds=parts.watch_every.total_seconds(), id="watch")
+        parts.ticker.add_job(self.beat, "interval", seconds=10, id="beat")
+        parts.ticker.add_job(self._deliver, "interval", seconds=parts.deliver_every.total_seconds(), id="deliver")
+        parts.ticker.start()
+        log.info("serving", url=self.url, instance=parts.instance, version=__version__)
+
+    def reload(self, who: str) -> ReloadResult:
+        """Load the catalog's files again: all or nothing.
+
+        Raises:
+            StoreError: the store failed; the former catalog stays.
+        """
+        return self._parts.reload(who)
+
+    def beat(self) -> None:
+        """Say in the store that this instance is alive, and how its last reload ended."""
+        parts = self._parts
+        try:
+            parts.store.instances.beat(parts.instance, parts.catalog.status)
+        except StoreError as problem:
+            log.warning("beat_failed", problem=type(problem).__name__)
+
+    def stop(self) -> None:
+        """Stop within the grace: no new claims; runs under way end, or are cancelled on their servers; all is saved."""
+        if self._stopped.is_set():
+            return
+        self._stopped.set()
+        parts = self._parts
+        grace = parts.grace.total_seconds()
+        log.info("stopping", runs=parts.scheduler.held())
+        parts.scheduler.stop_claiming()
+        if not parts.scheduler.wait_until_idle(grace / 2):
+            parts.databases.interrupt_all()
+            parts.scheduler.wait_until_idle(grace / 4)
+        parts.recorder.stop(grace / 8)
+        parts.http.stop(grace / 8)
+        if parts.ticker.running:
+            parts.ticker.shutdown(wait=False)
+        parts.delivery.stop()
+        parts.databases.close()
+        parts.store.close()
+        log.info("stopped")
+
+    def _deliver(self) -> None:
+        try:
+            self._parts.delivery.round()
+        except StoreError as problem:
+            log.warning("delivery_round_failed", problem=type(problem).__name__)
+
+
+class Notifiers:
+    """The notifiers of the catalog in force, built anew when it changes."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        """Secrets are read from ``environ``."""
+        self._environ = environ
+        self._built: dict[str, Notifier] = {}
+
+    def adopt(self, catalog: Catalog) -> None:
+        """Build the catalog's notifiers.
+
+        Raises:
+            SettingsRefused: a secret is missing.
+        """
+        self._built = {one.name: build_notifier(one, self._environ) for one in catalog.config.notifiers}
+
+    def __call__(self) -> Mapping[str, Notifier]:
+        """By name."""
+        return self._built
+
+    def names(self) -> tuple[str, ...]:
+        """Whom every message is owed to."""
+        return tuple(self._built)
+
+
+def reloader(store: Store, catalog: CatalogInForce, counters: Counters, instance: str) -> Callable[[str], ReloadResult]:
+    """Reloading, as SIGHUP and ``POST /-/reload`` ask for it: audited, counted, and told to the other instances."""
+
+    def reload(who: str) -> ReloadResult:
+        status = catalog.load(by=who)
+        counters.reloaded(successful=status.successful, at=status.at, generation=status.generation or None)
+        store.audit.write(who, "reload", f"generation {status.generation}", "" if status.successful else "refused")
+        store.instances.beat(instance, status)
+        return ReloadResult(status.successful, status.problems, status.generation)
+
+    return reload
+
+
+def promoter(
+    store: Store, catalog: Callable[[], Catalog | None], now: Callable[[], datetime]
+) -> Callable[[int, str, bool], Ticket]:
+    """Promotion as pages and API ask for it."""
+
+    def promote(alert: int, by: str, preview: bool) -> Ticket:
+        in_force = catalog()
+        if in_force is None:
+            raise NotFound("no catalog is in force", remedy="load one first")
+        make = promotion.preview if preview else promotion.promote
+        return make(store, in_force, alert, by=by, now=now())
+
+    return promote
+
+
+def runner(store: Store, tick: Callable[[], None]) -> Callable[[str, str, str], Asked]:
+    """Run-now: the pair is made due, and runs through the claim like any other due time (semantics 11.1)."""
+
+    def run_now(invariant: str, database: str, who: str) -> Asked:
+        due_at = store.leases.ask(invariant, database)
+        store.audit.write(who, "run now", f"{invariant}@{database}", "")
+        tick()
+        return Asked(invariant, database, due_at)
+
+    return run_now
