@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from holdtrue.model import AlertState, Change, Ending, Episode, Event, Mark, Reason
 
@@ -15,7 +16,7 @@ class Steps:
     episode: Episode
     events: tuple[Event, ...] = ()
 
-    def become(self, **fields: object) -> Steps:
+    def become(self, **fields: Any) -> Steps:  # noqa: ANN401 - dataclasses.replace checks the names
         """The same steps with the episode's fields replaced."""
         return Steps(replace(self.episode, **fields), self.events)
 
