@@ -29,18 +29,25 @@ class ServiceClient:
     """
 
     def __init__(self, url: str, token: str | None) -> None:
-        """Speak to the service at ``url``, with a bearer token if there is one."""
+        """Speak to the service at ``url``, with a bearer token if there is one.
+
+        Raises:
+            Refused: it is no URL.
+        """
         self._url = url
         headers = {"accept": "application/json", "user-agent": f"holdtrue/{__version__}", "origin": _origin(url)}
         if token:
             headers["authorization"] = f"Bearer {token}"
-        self._http = httpx2.Client(
-            base_url=f"{url}/api/v1/",
-            headers=headers,
-            timeout=PATIENCE.total_seconds(),
-            # A proxy of the environment stands between us and the network, never between us and ourselves.
-            trust_env=urlsplit(url).hostname not in _LOOPBACK,
-        )
+        try:
+            self._http = httpx2.Client(
+                base_url=f"{url}/api/v1/",
+                headers=headers,
+                timeout=PATIENCE.total_seconds(),
+                # A proxy of the environment stands between us and the network, never between us and ourselves.
+                trust_env=urlsplit(url).hostname not in _LOOPBACK,
+            )
+        except httpx2.InvalidURL as problem:
+            raise Refused("HOLDTRUE_URL is not a URL") from problem
 
     def __enter__(self) -> Self:
         """The client itself."""
@@ -69,8 +76,6 @@ class ServiceClient:
                 f"the service at {self._url} did not answer: {type(problem).__name__}",
                 remedy="see HOLDTRUE_URL, and whether `holdtrue serve` runs there",
             ) from problem
-        except httpx2.InvalidURL as problem:
-            raise Refused("HOLDTRUE_URL is not a URL") from problem
         return self._judge(answer)
 
     def _judge(self, answer: httpx2.Response) -> dict[str, Any]:
@@ -81,13 +86,13 @@ class ServiceClient:
                     f"what answers at {self._url} is not Holdtrue", remedy="HOLDTRUE_URL is its root, without /api/v1"
                 )
             return body
-        said = _sentence(body)
+        said, remedy = _sentence(body), str((body or {}).get("remedy") or "")
         if answer.status_code in (401, 403):
             raise ServiceError(f"the service refused us: {said or answer.status_code}", remedy="set HOLDTRUE_TOKEN")
         if answer.status_code == 404 and body is not None:
-            raise NotFound(said or "the service knows no such thing")
+            raise NotFound(said or "the service knows no such thing", remedy=remedy)
         if 400 <= answer.status_code < 500 and body is not None:
-            raise Refused(said or f"the service refused the request ({answer.status_code})")
+            raise Refused(said or f"the service refused the request ({answer.status_code})", remedy=remedy)
         raise ServiceError(f"the service at {self._url} answered {answer.status_code}{f': {said}' if said else ''}")
 
 
@@ -99,7 +104,10 @@ def service_client(settings: Settings) -> ServiceClient | None:
 
 
 def _origin(url: str) -> str:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as problem:
+        raise Refused("HOLDTRUE_URL is not a URL") from problem
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 

@@ -25,7 +25,10 @@ def parse_duration(text: str) -> timedelta | None:
     matches = list(_DURATION.finditer(text))
     if not matches or "".join(match.group(0) for match in matches) != text:
         return None
-    return timedelta(seconds=sum(int(match.group(1)) * _UNITS[match.group(2)] for match in matches))
+    try:
+        return timedelta(seconds=sum(int(match.group(1)) * _UNITS[match.group(2)] for match in matches))
+    except (OverflowError, ValueError):  # longer than a duration can be, or than a number may be written
+        return None
 
 
 def show_duration(duration: timedelta) -> str:
