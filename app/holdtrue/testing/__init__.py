@@ -1,0 +1,31 @@
+"""the kit for users' own tests: race, order, chaos, soak, pytest plugin; knows catalog, model, errors only"""
+
+from holdtrue.testing.barrier_databases import BarrierDatabase
+from holdtrue.testing.incidents import FrozenIncident, load_incident
+from holdtrue.testing.policies import after_read, before_commit, before_write, step
+from holdtrue.testing.races import Race, RaceReport, race
+from holdtrue.testing.schemas import schema_from_alembic, schema_from_sql_file
+from holdtrue.testing.steps import Limits
+from holdtrue.testing.verdicts import BadSeed, BarrierFailed, LeftOpen, NotWired, Verdict, WrongDatabase
+
+__all__ = [
+    "BadSeed",
+    "BarrierDatabase",
+    "BarrierFailed",
+    "FrozenIncident",
+    "LeftOpen",
+    "Limits",
+    "NotWired",
+    "Race",
+    "RaceReport",
+    "Verdict",
+    "WrongDatabase",
+    "after_read",
+    "before_commit",
+    "before_write",
+    "load_incident",
+    "race",
+    "schema_from_alembic",
+    "schema_from_sql_file",
+    "step",
+]

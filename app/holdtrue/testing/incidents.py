@@ -1,0 +1,243 @@
+"""replays a frozen incident on the user's own schema, and refuses every way to pass without having tested"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdtrue.model import Incident, TableRows
+from holdtrue.testing.barrier_databases import BarrierDatabase
+from holdtrue.testing.controls import Control
+from holdtrue.testing.hooks import Hooks, listening
+from holdtrue.testing.policies import Series
+from holdtrue.testing.races import Race, RaceReport
+from holdtrue.testing.rules import Rule
+from holdtrue.testing.steps import Limits, Played, StepScheduler
+from holdtrue.testing.verdicts import BadSeed, BarrierFailed, NotWired, Verdict, WrongDatabase
+
+Run = Callable[[BarrierDatabase], object]
+_CLOCK = re.compile(
+    r"\b(?:now|clock_timestamp|statement_timestamp|transaction_timestamp|localtimestamp|current_timestamp|current_date)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenIncident:
+    """The frozen block of a scaffold, ready to be replayed. ``tolerate`` is the rule's own."""
+
+    incident: Incident
+
+    @property
+    def engine(self) -> str:
+        """The engine of the incident: it is replayed on no other."""
+        return self.incident.engine
+
+    def check(
+        self,
+        run_a: Run,
+        run_b: Run,
+        db: BarrierDatabase,
+        *,
+        limits: Limits | None = None,
+        max_steps: int = 60,
+        external_lock: bool = False,
+        b_may_be_idle: bool = False,
+        pre_image: Run | None = None,
+    ) -> RaceReport:
+        """Show that the two runs cannot break the rule any more, in any schedule.
+
+        The steps are those of semantics 9: the seed alone holds; the observed rows break the rule here or a constraint refuses
+        them; each run alone has an effect and keeps the rule; in series it holds; held at every boundary, in both roles, it
+        holds. ``b_may_be_idle`` allows a ``run_b`` that alone changes nothing or fails. ``pre_image`` corrects, after the seed was
+        loaded, what no database could tell.
+
+        Raises:
+            BarrierFailed: the rule is broken, or nothing was tested; the verdict says which.
+            BadSeed: the frozen rows do not mean here what they meant in production.
+            NotWired: a run, or ``barrier_schema``, is not wired yet.
+            WrongDatabase: another engine, or code that speaks to another database.
+        """
+        if db.dialect != self.incident.engine:
+            raise WrongDatabase(
+                f"the incident is from {self.incident.engine} and is replayed there only; "
+                f"the barrier database is {db.dialect}, which locks differently"
+            )
+        control = db.control
+        control.keep_baseline()
+        rule = Rule(self.incident.invariant, self.incident.sql, self.incident.returns)
+        self._set_back(control, db, pre_image)
+        self._seed_holds(control, rule)
+        note = self._observed_breaks(control, rule)
+        for name, run, may_be_idle in (("A", run_a, False), ("B", run_b, b_may_be_idle)):
+            self._set_back(control, db, pre_image)
+            before = control.content(self._tables())
+            played = _play_alone(control, db, run, name, limits or Limits())
+            self._judge_alone(control, rule, name, played, before, may_be_idle=may_be_idle)
+        report = Race(
+            a=lambda: run_a(db),
+            b=lambda: run_b(db),
+            rule=rule,
+            set_back=lambda: self._set_back(control, db, pre_image),
+            control=control,
+            expected=db.sqlalchemy_url,
+            limits=limits or Limits(),
+            max_steps=max_steps,
+            external_lock=external_lock,
+            content=lambda: control.content(self._tables()),
+        ).assert_holds()
+        return RaceReport(report.verdict, report.reason + note, report.judged, report.steps)
+
+    def _seed_holds(self, control: Control, rule: Rule) -> None:
+        broken = rule.breaks(control.ask(rule.sql))
+        if broken:
+            marked = "".join(f"\n  guessed: {one}" for one in self.incident.marked)
+            raise BadSeed(
+                f"the seed alone already breaks the rule: {broken}; promote again, or correct the guesses{marked}"
+            )
+
+    def _observed_breaks(self, control: Control, rule: Rule) -> str:
+        """The rows seen in production break the rule here too, or a constraint refuses them: returned as a note."""
+        refusal = control.put(self.incident.observed, shift_from=self._shift())
+        if refusal is not None and refusal.constraint:
+            return f"; here {refusal.reason}, so the observed state cannot come about"
+        if refusal is not None:
+            raise BarrierFailed(
+                Verdict.SCHEMA_MOVED_ON,
+                f"the observed rows no longer load: {refusal.reason}. This is neither a verdict on the fix nor a pass; "
+                "promote a newer alert, or keep the test on the schema of its time",
+            )
+        if not rule.breaks(control.ask(rule.sql)):
+            raise BadSeed("seed and observed rows together do not break the rule on this schema: schema or data differ")
+        return ""
+
+    def _judge_alone(
+        self, control: Control, rule: Rule, name: str, played: Played, before: str, *, may_be_idle: bool
+    ) -> None:
+        error = played.errors.get(name)
+        if isinstance(error, NotWired):
+            raise error
+        broken = rule.breaks(control.ask(rule.sql))
+        if broken:
+            raise BarrierFailed(
+                Verdict.VIOLATED_IN_SERIES, f"run_{name.lower()} alone breaks the rule, so it is no race: {broken}"
+            )
+        if played.trouble is not None:
+            raise BarrierFailed(played.trouble, f"run_{name.lower()} alone: {played.reason}")
+        if may_be_idle:
+            return
+        if error is not None:
+            raise BarrierFailed(
+                Verdict.BOTH_FAILED,
+                f"run_{name.lower()} alone failed with {type(error).__name__}, so there is nothing to race"
+                + (" (b_may_be_idle=True allows it)" if name == "B" else ""),
+            ) from error
+        if not played.steps[name]:
+            raise BarrierFailed(
+                Verdict.NOT_REACHED,
+                f"run_{name.lower()} sent no statement that could be held: nothing was tested "
+                "(only synchronous SQLAlchemy engines are listened to)",
+            )
+        if control.content(self._tables()) == before:
+            raise BarrierFailed(
+                Verdict.NOT_REACHED,
+                f"run_{name.lower()} alone changed nothing in {', '.join(self._tables())}: a test of it would pass without "
+                "testing" + (" (b_may_be_idle=True allows it)" if name == "B" else ""),
+            )
+
+    def _set_back(self, control: Control, db: BarrierDatabase, pre_image: Run | None) -> None:
+        control.set_back()
+        refusal = control.put(self.incident.seed, shift_from=self._shift())
+        if refusal is not None:
+            raise BarrierFailed(
+                Verdict.SCHEMA_MOVED_ON, f"the seed no longer loads: {refusal.reason}; promote a newer alert"
+            )
+        if pre_image is not None:
+            pre_image(db)
+
+    def _shift(self) -> str:
+        return self.incident.incident_now if _CLOCK.search(self.incident.sql) else ""
+
+    def _tables(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one.table for one in (*self.incident.seed, *self.incident.observed)))
+
+
+def load_incident(path: str | Path, *, checksum: str) -> FrozenIncident:
+    """Read the frozen block of a scaffold.
+
+    Raises:
+        BadSeed: the block is not the one that was exported.
+    """
+    try:
+        incident = _read(json.loads(Path(path).read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadSeed(f"{Path(path).name} is no frozen incident: promote the alert again") from error
+    if incident.checksum != checksum:
+        raise BadSeed(
+            f"the frozen block {Path(path).name} was edited (checksum {incident.checksum[:16]}, exported {checksum[:16]}): "
+            "promote the alert again instead"
+        )
+    return FrozenIncident(incident)
+
+
+def _read(data: Mapping[str, Any]) -> Incident:
+    known = {
+        "id",
+        "invariant",
+        "database",
+        "engine",
+        "sql",
+        "returns",
+        "seed",
+        "observed",
+        "pattern",
+        "marked",
+        "incident_now",
+    }
+    if set(data) != known:
+        raise ValueError("other keys than the frozen block has")
+    return Incident(
+        id=_text(data["id"]),
+        invariant=_text(data["invariant"]),
+        database=_text(data["database"]),
+        engine=_text(data["engine"]),
+        sql=_text(data["sql"]),
+        returns=_text(data["returns"]),
+        seed=_tables(data["seed"]),
+        observed=_tables(data["observed"]),
+        pattern=_text(data["pattern"]),
+        marked=tuple(_text(one) for one in data["marked"]),
+        incident_now=_text(data["incident_now"]),
+    )
+
+
+def _tables(data: Sequence[Mapping[str, Any]]) -> tuple[TableRows, ...]:
+    return tuple(
+        TableRows(
+            table=_text(one["table"]),
+            columns=tuple(_text(name) for name in one["columns"]),
+            rows=tuple(tuple(None if cell is None else _text(cell) for cell in row) for row in one["rows"]),
+            types=tuple(_text(name) for name in one["types"]),
+        )
+        for one in data
+    )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text was expected")
+    return value
+
+
+def _play_alone(control: Control, db: BarrierDatabase, run: Run, name: str, limits: Limits) -> Played:
+    scheduler = StepScheduler(control.blocking(), limits)
+    hooks = Hooks(scheduler, db.sqlalchemy_url)
+    with listening(hooks):
+        played = scheduler.play(Series((name,)), {name: lambda: run(db)})
+    if hooks.refused is not None:
+        raise hooks.refused
+    return played

@@ -1,0 +1,82 @@
+"""what pytest learns from us; does nothing until a test asks"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from holdtrue.testing.barrier_databases import BarrierDatabase, BarrierServer
+    from holdtrue.testing.schemas import Schema
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that replays one schedule."""
+    parser.getgroup("holdtrue", "barrier tests").addoption(
+        "--holdtrue-schedule",
+        default="",
+        metavar="NAME",
+        help="play only this schedule of a barrier test, as its failure names it: A1, B2, AB, BA",
+    )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Hand the option to the races of this test, and forget the races of others."""
+    races = sys.modules.get("holdtrue.testing.races")
+    if races is not None:
+        races.unplayed.clear()
+        races.replay.ask_for(str(item.config.getoption("--holdtrue-schedule")))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that made a race and never played it: it would be green without having looked."""
+    del item
+    yield
+    races = sys.modules.get("holdtrue.testing.races")
+    if races is not None and any(not one.played for one in races.unplayed):
+        pytest.fail("race(…) was made and never played: call .assert_holds()", pytrace=False)
+
+
+@pytest.fixture
+def barrier_schema() -> Schema:
+    """Override this one: return ``schema_from_sql_file``, ``schema_from_alembic``, or a function of the database's URL."""
+    from holdtrue.testing.schemas import not_wired
+
+    return not_wired
+
+
+@pytest.fixture
+def barrier_engine(request: pytest.FixtureRequest) -> str:
+    """The engine of the barrier database: that of the test's incident, else PostgreSQL. Override it to say otherwise."""
+    incident = getattr(request.module, "INCIDENT", None)
+    return str(getattr(incident, "engine", "postgresql"))
+
+
+@pytest.fixture(scope="session")
+def _barrier_server() -> Iterator[BarrierServer]:
+    from holdtrue.testing.barrier_databases import BarrierServer
+
+    server = BarrierServer(os.environ)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def barrier_db(
+    barrier_schema: Schema, barrier_engine: str, _barrier_server: BarrierServer
+) -> Iterator[BarrierDatabase]:
+    """A database of this test alone, built by ``barrier_schema`` at its first use and dropped afterwards."""
+    from holdtrue.testing.barrier_databases import BarrierDatabase
+
+    database = BarrierDatabase(barrier_engine, barrier_schema, _barrier_server.url)
+    try:
+        yield database
+    finally:
+        database.close()

@@ -1,0 +1,150 @@
+"""who moves next: a schedule is a policy over the step scheduler"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from holdtrue.testing.parties import Party, State
+
+
+class Point(Protocol):
+    """A place in a party's run at which it can be held."""
+
+    def reached(self, party: Party) -> bool:
+        """Whether the parked party stands there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """After ``number`` statements or commits, before the next one."""
+
+    number: int
+
+    def reached(self, party: Party) -> bool:
+        """Whether the party has done that many."""
+        return party.started and party.steps >= self.number
+
+    def __str__(self) -> str:
+        """As schedules say it."""
+        return f"after its step {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeWrite:
+    """Before its first statement that writes ``table``."""
+
+    table: str
+
+    def reached(self, party: Party) -> bool:
+        """Whether it stands before such a statement."""
+        return party.at is not None and self.table.lower() in party.at.writes
+
+    def __str__(self) -> str:
+        """As schedules say it."""
+        return f"before it writes {self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class AfterRead:
+    """At the first boundary after a statement that read ``table``."""
+
+    table: str
+
+    def reached(self, party: Party) -> bool:
+        """Whether the statement it ended last read it."""
+        done = party.completed
+        return party.at is not None and done is not None and self.table.lower() in done.reads and not done.writes
+
+    def __str__(self) -> str:
+        """As schedules say it."""
+        return f"after it read {self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeCommit:
+    """Before its first COMMIT."""
+
+    def reached(self, party: Party) -> bool:
+        """Whether it stands before a commit."""
+        return party.at is not None and party.at.verb == "COMMIT"
+
+    def __str__(self) -> str:
+        """As schedules say it."""
+        return "before COMMIT"
+
+
+def step(number: int) -> Step:
+    """Hold the party after ``number`` of its statements and commits."""
+    return Step(number)
+
+
+def before_write(table: str) -> BeforeWrite:
+    """Hold the party before it first writes ``table``."""
+    return BeforeWrite(table)
+
+
+def after_read(table: str) -> AfterRead:
+    """Hold the party after it first read ``table``."""
+    return AfterRead(table)
+
+
+def before_commit() -> BeforeCommit:
+    """Hold the party before its first COMMIT."""
+    return BeforeCommit()
+
+
+class Policy(Protocol):
+    """Chooses who moves next among the parties that stand ready."""
+
+    def choose(self, ready: Sequence[Party], parties: Sequence[Party]) -> Party:
+        """One of ``ready``."""
+
+    @property
+    def reached(self) -> bool:
+        """Whether the policy came to do what it is for."""
+
+
+@dataclass
+class Series:
+    """Each party whole, in this order: schedule 0."""
+
+    order: tuple[str, ...]
+
+    @property
+    def reached(self) -> bool:
+        """Always: there is nothing to reach."""
+        return True
+
+    def choose(self, ready: Sequence[Party], parties: Sequence[Party]) -> Party:
+        """The first of the order that has not finished, if it can move."""
+        first = next((name for name in self.order if _named(parties, name).state is not State.FINISHED), "")
+        return next((party for party in ready if party.name == first), ready[0])
+
+
+@dataclass
+class Hold:
+    """``held`` runs to a point and stops there; the other runs whole; whoever is blocked yields."""
+
+    held: str
+    point: Point
+    arrived: bool = field(default=False, init=False)
+
+    @property
+    def reached(self) -> bool:
+        """Whether the held party came to the point."""
+        return self.arrived
+
+    def choose(self, ready: Sequence[Party], parties: Sequence[Party]) -> Party:
+        """The held party until it stands at the point; then the other one whenever it can move."""
+        mine = _named(parties, self.held)
+        if not self.arrived and mine in ready:
+            if not self.point.reached(mine):
+                return mine
+            self.arrived = True
+        return next((party for party in ready if party is not mine), ready[0])
+
+
+def _named(parties: Sequence[Party], name: str) -> Party:
+    return next(party for party in parties if party.name == name)

@@ -1,0 +1,389 @@
+"""a barrier database on PostgreSQL: rows in as untyped text, and the server's own word on who blocks whom"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdtrue.errors import MissingInstallSet
+from holdtrue.model import Row, TableRows
+from holdtrue.testing.controls import Refusal
+from holdtrue.testing.parties import Party, State
+from holdtrue.testing.verdicts import BadSeed, LeftOpen
+
+if TYPE_CHECKING:
+    import psycopg
+
+_PINNED = (
+    "-c timezone=UTC -c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex -c extra_float_digits=1 "
+    "-c lock_timeout=10s -c statement_timeout=60s"
+)
+_BASELINE = "holdtrue_baseline"
+_NOT_NULL = "23502"
+_TABLES = f"""
+SELECT c.oid::int8, n.nspname, c.relname, EXISTS (
+         SELECT 1 FROM pg_catalog.pg_trigger g WHERE g.tgrelid = c.oid AND NOT g.tgisinternal)
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
+  AND n.nspname NOT IN ('pg_catalog', 'information_schema', '{_BASELINE}') AND n.nspname !~ '^pg_'
+  AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d
+                  WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
+ORDER BY c.oid
+"""
+_COLUMNS = """
+SELECT a.attname, format_type(a.atttypid, NULL), a.attgenerated <> '', a.attidentity = 'a', COALESCE((
+         SELECT a.attnum = ANY (i.indkey::int2[]) FROM pg_catalog.pg_index i WHERE i.indrelid = a.attrelid AND i.indisprimary
+       ), false), a.attnotnull AND NOT a.atthasdef AND a.attidentity = ''
+FROM pg_catalog.pg_attribute a WHERE a.attrelid = %s::int8::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+_REFERENCES = (
+    "SELECT conrelid::int8, confrelid::int8 FROM pg_catalog.pg_constraint WHERE contype = 'f' AND conrelid <> confrelid"
+)
+_SEQUENCES = (
+    "SELECT schemaname, sequencename, last_value, start_value FROM pg_catalog.pg_sequences "
+    f"WHERE schemaname <> '{_BASELINE}'"
+)
+_CHAIN = """
+WITH RECURSIVE chain(waiter, holder) AS (
+  SELECT p, b FROM unnest(%s::int[]) p, unnest(pg_blocking_pids(p)) b
+  UNION SELECT c.waiter, b FROM chain c, unnest(pg_blocking_pids(c.holder)) b)
+SELECT waiter, holder FROM chain
+"""
+_BUSY = """
+SELECT count(*) FROM pg_stat_activity
+WHERE pid = ANY (%s::int[]) AND state = 'active' AND wait_event_type IS DISTINCT FROM 'Lock'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    name: str
+    type_name: str
+    generated: bool
+    always: bool
+    primary: bool
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    oid: int
+    schema: str
+    name: str
+    triggers: bool
+
+    @property
+    def quoted(self) -> str:
+        return f"{_quoted(self.schema)}.{_quoted(self.name)}"
+
+
+class PostgresControl:
+    """Sets back, loads and asks one database of a PostgreSQL server."""
+
+    engine = "postgresql"
+
+    def __init__(self, url: str) -> None:
+        """``url`` is a libpq URL; the login owns the database."""
+        self._url = url
+        self._connection = connect(url)
+        self._baseline: list[tuple[_Table, str, str]] = []
+        self._sequences: list[tuple[Any, ...]] = []
+        self._blockings: list[PostgresBlocking] = []
+
+    def keep_baseline(self) -> None:
+        """Copy what stands in the tables now into a schema of our own, in the order in which it can be put back."""
+        run = self._connection.execute
+        run(f"DROP SCHEMA IF EXISTS {_BASELINE} CASCADE")
+        run(f"CREATE SCHEMA {_BASELINE}")
+        self._baseline = []
+        for number, table in enumerate(self._parents_first(self._filled())):
+            copy = f"{_BASELINE}.t{number}"
+            run(f"CREATE TABLE {copy} AS TABLE {table.quoted}".encode())
+            names = ", ".join(_quoted(one.name) for one in self._columns(table.oid) if not one.generated)
+            self._baseline.append((table, copy, names))
+        self._sequences = run(_SEQUENCES).fetchall()
+
+    def set_back(self) -> None:
+        """Empty what is filled, put the baseline back, and set every sequence as it was.
+
+        Raises:
+            LeftOpen: a transaction of the code under test still holds a table.
+        """
+        from psycopg import errors  # the driver is there: we are connected
+
+        run = self._connection.execute
+        try:
+            with self._connection.transaction():
+                filled = self._filled()
+                if filled:
+                    names = ", ".join(table.quoted for table in filled)
+                    run(f"TRUNCATE {names} RESTART IDENTITY CASCADE".encode())
+                run("SET CONSTRAINTS ALL DEFERRED")
+                with self._without_triggers([table for table, _, _ in self._baseline]):
+                    for table, copy, names in self._baseline:
+                        run(
+                            f"INSERT INTO {table.quoted} ({names}) OVERRIDING SYSTEM VALUE "
+                            f"SELECT {names} FROM {copy}".encode()
+                        )
+                for schema, name, last, start in self._sequences:
+                    run(
+                        "SELECT setval(format('%%I.%%I', %s::text, %s::text)::regclass, %s, %s)",
+                        (schema, name, start if last is None else last, last is not None),
+                    )
+        except errors.LockNotAvailable as error:
+            raise LeftOpen(
+                "a table cannot be set back: the code under test left a transaction open (close its session or connection)"
+            ) from error
+
+    def put(self, tables: Sequence[TableRows], *, shift_from: str = "") -> Refusal | None:
+        """Load rows, all or none; see :class:`holdtrue.testing.controls.Control`."""
+        import psycopg  # the driver is there: we are connected
+
+        table = ""
+        loaded: list[_Table] = []
+        known: dict[str, _Column] = {}
+        given: tuple[str, ...] = ()
+        cells: Row = ()
+        try:
+            with self._connection.transaction():
+                self._connection.execute("SET CONSTRAINTS ALL DEFERRED")
+                targets = {one.table: self._find(one.table) for one in tables}
+                missing = [name for name, target in targets.items() if target is None]
+                if missing:
+                    return Refusal(f"there is no table {', '.join(missing)}")
+                order = self._parents_first([target for target in targets.values() if target is not None])
+                for target, one in sorted(
+                    ((target, one) for one in tables if (target := targets[one.table]) is not None),
+                    key=lambda pair: order.index(pair[0]),
+                ):
+                    table, given = one.table, one.columns
+                    known = {column.name: column for column in self._columns(target.oid)}
+                    gone = [name for name in given if name not in known]
+                    if gone:
+                        return Refusal(f"{table} has no column {', '.join(gone)}")
+                    loaded.append(target)
+                    with self._without_triggers([target]):
+                        text, places = _insert(target, known, given, shift_from)
+                        for cells in one.rows:
+                            row = cells
+                            self._connection.execute(text.encode(), [row[place] for place in places])
+                table = ""
+                self._connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+                for target in loaded:
+                    self._advance_sequences(target)
+        except psycopg.errors.IntegrityError as error:
+            return _refused(error, table, given, cells)
+        except psycopg.Error as error:
+            return Refusal(
+                f"{table or 'a table'}: the server refused a row with SQLSTATE {error.sqlstate or 'unknown'}"
+            )
+        return None
+
+    def ask(self, sql: str) -> list[tuple[object, ...]]:
+        """All rows of the text, byte for byte and without parameters.
+
+        Raises:
+            BadSeed: the text does not run on this schema.
+        """
+        import psycopg  # the driver is there: we are connected
+
+        try:
+            return list(self._connection.execute(sql.encode()).fetchall())
+        except psycopg.Error as error:
+            raise BadSeed(
+                f"the invariant's text does not run on this schema (SQLSTATE {error.sqlstate or 'unknown'})"
+            ) from error
+
+    def content(self, tables: Sequence[str]) -> str:
+        """A hash of all that stands in these tables."""
+        found = [target.quoted for target in map(self._find, tables) if target is not None]
+        parts = [
+            str(
+                self._connection.execute(
+                    f"SELECT count(*) || md5(coalesce(string_agg(t::text, '|' ORDER BY t::text COLLATE \"C\"), '')) "
+                    f"FROM {name} t".encode()
+                ).fetchone()
+            )
+            for name in found
+        ]
+        return "\n".join(parts)
+
+    def blocking(self) -> PostgresBlocking:
+        """Asks ``pg_blocking_pids``, on a connection of its own."""
+        made = PostgresBlocking(connect(self._url))
+        self._blockings.append(made)
+        return made
+
+    def close(self) -> None:
+        """Close every connection of ours."""
+        for one in self._blockings:
+            one.close()
+        self._connection.close()
+
+    def _filled(self) -> list[_Table]:
+        tables = self._tables()
+        if not tables:
+            return []
+        text = " UNION ALL ".join(f"SELECT {one.oid} WHERE EXISTS (SELECT 1 FROM {one.quoted})" for one in tables)
+        filled = {row[0] for row in self._connection.execute(text.encode()).fetchall()}
+        return [one for one in tables if one.oid in filled]
+
+    def _tables(self) -> list[_Table]:
+        return [_Table(*row) for row in self._connection.execute(_TABLES).fetchall()]
+
+    def _columns(self, oid: int) -> list[_Column]:
+        return [_Column(*row) for row in self._connection.execute(_COLUMNS, (oid,)).fetchall()]
+
+    def _find(self, name: str) -> _Table | None:
+        """The table of this name: as the search path finds it, else as ``schema.table``."""
+        path = self._connection.execute("SELECT current_schemas(false)").fetchone()
+        order = list(path[0]) if path else []
+        tables = self._tables()
+        for schema in order:
+            for one in tables:
+                if (one.schema, one.name) == (schema, name):
+                    return one
+        return next((one for one in tables if f"{one.schema}.{one.name}" == name), None)
+
+    def _parents_first(self, tables: list[_Table]) -> list[_Table]:
+        wanted = {one.oid: one for one in tables}
+        parents: dict[int, set[int]] = {oid: set() for oid in wanted}
+        for child, parent in self._connection.execute(_REFERENCES).fetchall():
+            if child in wanted and parent in wanted:
+                parents[child].add(parent)
+        ordered: list[_Table] = []
+        while parents:
+            # A cycle has no first: take any; its constraints must then be deferrable, or the server will say so.
+            free = [oid for oid, above in parents.items() if not above & parents.keys()] or [next(iter(parents))]
+            for oid in free:
+                ordered.append(wanted[oid])
+                del parents[oid]
+        return ordered
+
+    @contextlib.contextmanager
+    def _without_triggers(self, tables: Sequence[_Table]) -> Iterator[None]:
+        """Rows carry what triggers made of them already; constraints stay on."""
+        quiet = [table.quoted for table in tables if table.triggers]
+        for name in quiet:
+            self._connection.execute(f"ALTER TABLE {name} DISABLE TRIGGER USER".encode())
+        yield
+        if quiet:
+            self._connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        for name in quiet:
+            self._connection.execute(f"ALTER TABLE {name} ENABLE TRIGGER USER".encode())
+
+    def _advance_sequences(self, table: _Table) -> None:
+        """Without this the code's first INSERT meets a key that the loaded rows hold."""
+        for column in self._columns(table.oid):
+            row = self._connection.execute(
+                "SELECT pg_get_serial_sequence(%s, %s)", (table.quoted, column.name)
+            ).fetchone()
+            if row is not None and row[0] is not None:
+                largest = f"SELECT max({_quoted(column.name)}) FROM {table.quoted}"
+                text = f"SELECT setval(%s::text::regclass, greatest(({_escaped(largest)}), 0) + 1, false)"
+                self._connection.execute(text.encode(), (row[0],))
+
+
+class PostgresBlocking:
+    """The server's own word on who waits for whom."""
+
+    inferred = False
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        """``connection`` is used for nothing else."""
+        self._connection = connection
+
+    def waits(self, parties: Sequence[Party]) -> Mapping[str, str]:
+        """Which party waits for which, over any backend in between."""
+        alive = [party for party in parties if party.state is not State.FINISHED and party.pids]
+        owner = {pid: party.name for party in alive for pid in list(party.pids)}
+        if len(alive) < 2:
+            return {}
+        edges: dict[str, str] = {}
+        for waiter, holder in self._connection.execute(_CHAIN, (list(owner),)).fetchall():
+            if owner.get(holder, owner[waiter]) != owner[waiter]:
+                edges[owner[waiter]] = owner[holder]
+        return edges
+
+    def is_busy(self, party: Party) -> bool:
+        """Whether a backend of the party works on a statement without waiting for a lock."""
+        row = self._connection.execute(_BUSY, (list(party.pids),)).fetchone()
+        return row is not None and row[0] > 0
+
+    def cancel(self, party: Party) -> None:
+        """Cancel what the party's backends do."""
+        for pid in list(party.pids):
+            self._connection.execute("SELECT pg_cancel_backend(%s)", (pid,))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+def connect(url: str) -> psycopg.Connection[Any]:
+    """A connection of ours, with the settings under which the frozen text was written.
+
+    Raises:
+        MissingInstallSet: psycopg is not installed.
+    """
+    try:
+        import psycopg  # only a test that uses PostgreSQL needs its driver
+    except ImportError as error:
+        raise MissingInstallSet(
+            "a barrier database on PostgreSQL needs psycopg 3", remedy="pip install 'holdtrue[cli]'"
+        ) from error
+    return psycopg.connect(url, autocommit=True, options=_PINNED, application_name="holdtrue-barrier")
+
+
+def _insert(
+    table: _Table, known: Mapping[str, _Column], given: tuple[str, ...], shift_from: str
+) -> tuple[str, list[int]]:
+    """The INSERT with one untyped parameter a cell, so that the column's own input function reads the text."""
+    places = [place for place, name in enumerate(given) if not known[name].generated]
+    names = [given[place] for place in places]
+    values = [_value(known[name].type_name, shift_from) for name in names]
+    text = (
+        f"INSERT INTO {_escaped(table.quoted)} ({', '.join(_escaped(_quoted(name)) for name in names)}) "
+        f"OVERRIDING SYSTEM VALUE VALUES ({', '.join(values)})"
+    )
+    primary = [column.name for column in known.values() if column.primary]
+    if primary and all(name in names for name in primary):
+        others = [name for name in names if name not in primary and not known[name].always]
+        pairs = ", ".join(f"{_escaped(_quoted(name))} = EXCLUDED.{_escaped(_quoted(name))}" for name in others)
+        action = f"DO UPDATE SET {pairs}" if pairs else "DO NOTHING"
+        text += f" ON CONFLICT ({', '.join(_escaped(_quoted(name)) for name in primary)}) {action}"
+    return text, places
+
+
+def _value(type_name: str, shift_from: str) -> str:
+    if not shift_from or not type_name.startswith("timestamp"):
+        return "%s"
+    moment = _escaped(_literal(shift_from))
+    return f"(%s::{type_name} + (now() - {moment}::timestamptz))"
+
+
+def _refused(error: psycopg.Error, table: str, given: tuple[str, ...], cells: Row) -> Refusal:
+    diagnosis = error.diag
+    where = diagnosis.table_name or table
+    if error.sqlstate == _NOT_NULL:
+        column = diagnosis.column_name or ""
+        if column not in given or cells[given.index(column)] is not None:
+            return Refusal(f"{where}.{column} wants a value that the captured rows do not have")
+        return Refusal(f"{where}.{column} refuses NULL", constraint=f"NOT NULL of {where}.{column}")
+    name = diagnosis.constraint_name or f"SQLSTATE {error.sqlstate}"
+    return Refusal(f"constraint {name} of {where} refuses a row", constraint=name)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _escaped(text: str) -> str:
+    """For a statement with parameters, in which the driver reads percent signs."""
+    return text.replace("%", "%%")

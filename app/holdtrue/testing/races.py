@@ -1,0 +1,316 @@
+"""plays two parties in series, then holds each of them at every boundary, and judges by the invariant alone"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from holdtrue.errors import Refused
+from holdtrue.testing import replay
+from holdtrue.testing.barrier_databases import BarrierDatabase, open_control
+from holdtrue.testing.controls import Control
+from holdtrue.testing.hooks import Hooks, listening
+from holdtrue.testing.policies import Hold, Point, Policy, Series, Step
+from holdtrue.testing.rules import Rule, find_rule
+from holdtrue.testing.steps import Blocking, Limits, Played, StepScheduler
+from holdtrue.testing.verdicts import BarrierFailed, How, LeftOpen, NotWired, Verdict
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL, Engine
+
+Work = Callable[[], object]
+_ROLES = ("A", "B")
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """One way to interleave the parties; ``name`` is what ``--holdtrue-schedule`` takes."""
+
+    name: str
+    words: str
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A schedule that was played, and what it showed."""
+
+    schedule: Schedule
+    played: Played
+    verdict: Verdict
+    how: How | None
+    reason: str
+
+    def show(self) -> str:
+        """The schedule in time order, and the line that plays it again."""
+        lines = "\n".join(f"    {line.party}  {line.what}" for line in self.played.lines)
+        return (
+            f"  schedule {self.schedule.name}: {self.schedule.words}\n{lines}\n"
+            f"  replay: {replay.command(self.schedule.name)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RaceReport:
+    """What all schedules came to. ``steps`` are the most statements and commits each party made in series."""
+
+    verdict: Verdict
+    reason: str
+    judged: tuple[Judged, ...]
+    steps: tuple[int, int] = (0, 0)
+
+    def show(self) -> str:
+        """The reason and, where one schedule is to blame, that schedule."""
+        blamed = self.judged[-1] if self.judged and self.judged[-1].verdict is self.verdict else None
+        return self.reason + (f"\n{blamed.show()}" if blamed is not None and self.verdict is not Verdict.HELD else "")
+
+    def require(self) -> RaceReport:
+        """Itself, if it held.
+
+        Raises:
+            BarrierFailed: it did not.
+        """
+        if self.verdict is not Verdict.HELD:
+            raise BarrierFailed(self.verdict, self.show())
+        return self
+
+
+@dataclass
+class Race:
+    """Two parties, a database that can be set back, and the rule that must hold afterwards.
+
+    Play it with :meth:`assert_holds` or :meth:`play`. The database is set back before every schedule and at the end.
+    ``content`` hashes what the parties may change: a schedule after which nothing has changed has tested nothing.
+    """
+
+    a: Work
+    b: Work
+    rule: Rule
+    set_back: Callable[[], None]
+    control: Control | None = None
+    expected: URL | None = None
+    hold: Point | None = None
+    limits: Limits = field(default_factory=Limits)
+    max_steps: int = 60
+    external_lock: bool = False
+    content: Callable[[], str] | None = None
+    owns_control: bool = False
+    played: bool = field(default=False, init=False)
+    _asks: Blocking | None = field(default=None, init=False)
+    _judged: list[Judged] = field(default_factory=list, init=False)
+    _most: dict[str, int] = field(default_factory=dict, init=False)
+
+    def assert_holds(self) -> RaceReport:
+        """Play every schedule.
+
+        Raises:
+            BarrierFailed: with the verdict, the schedule and the line that replays it.
+            NotWired: a party is not wired yet.
+            WrongDatabase: a party speaks to another database.
+        """
+        return self.play().require()
+
+    def play(self) -> RaceReport:
+        """Play the schedules up to the first that does not hold."""
+        self.played = True
+        asked = replay.asked()
+        try:
+            report = self._series(asked) or self._sweep(asked)
+            with suppress(LeftOpen):  # the verdict is known, and says more
+                self.set_back()
+        finally:
+            if self.owns_control and self.control is not None:
+                self.control.close()
+                self.control, self._asks = None, None
+        if asked and all(one.schedule.name != asked for one in self._judged):
+            return self._report(Verdict.NOT_REACHED, f"there is no schedule {asked}; play all to see their names")
+        return report
+
+    def _series(self, asked: str) -> RaceReport | None:
+        for first, second in (_ROLES, _ROLES[::-1]):
+            name = first + second
+            if asked and asked != name and self.control is not None:
+                continue
+            one = self._play(Schedule(name, f"{first} whole, then {second} whole", Series((first, second))))
+            if one.verdict is not Verdict.HELD:
+                return self._report(one.verdict, one.reason)
+        idle = [role for role in _ROLES if not self._most.get(role) and not asked]
+        if idle:
+            return self._report(
+                Verdict.NOT_REACHED,
+                f"party {' and party '.join(idle)} sent no statement that could be held: nothing was tested "
+                "(only synchronous SQLAlchemy engines are listened to)",
+            )
+        return None
+
+    def _sweep(self, asked: str) -> RaceReport:
+        for role in _ROLES:
+            for one in self._of_role(role, asked):
+                if one.verdict is not Verdict.HELD:
+                    return self._report(one.verdict, one.reason)
+                if one.played.steps[role] > self.max_steps:
+                    return self._report(
+                        Verdict.NOT_REACHED, f"{role} has more than {self.max_steps} boundaries: raise max_steps"
+                    )
+        swept = [one for one in self._judged if not isinstance(one.schedule.policy, Series)]
+        if asked and self._judged:
+            swept = self._judged
+        if not any(one.played.reached for one in swept):
+            return self._report(
+                Verdict.NOT_REACHED, f"no party came to stand {self.hold or 'at a boundary'}: nothing was tested"
+            )
+        hows = {one.how.value: None for one in swept if one.how is not None and one.played.reached}
+        return self._report(Verdict.HELD, f"{self.rule.name} held in {len(self._judged)} schedules: {'; '.join(hows)}")
+
+    def _of_role(self, role: str, asked: str) -> Iterator[Judged]:
+        other = _ROLES[1 - _ROLES.index(role)]
+        for number in range(1, self.max_steps + 2):
+            point: Point = self.hold or Step(number)
+            name = f"{role}{'' if self.hold is not None else number}"
+            if asked in ("", name):
+                policy = Hold(role, point)
+                one = self._play(Schedule(name, f"{role} is held {point}, {other} runs whole, then {role}", policy))
+                if not policy.reached and one.verdict is Verdict.HELD:
+                    self._judged.pop()  # nobody was held: a serial run, which has been judged already
+                    return
+                yield one
+                if not policy.reached:
+                    return
+            if self.hold is not None:
+                return
+
+    def _play(self, schedule: Schedule) -> Judged:
+        self.set_back()
+        before = self.content() if self.content is not None else ""
+        if self._asks is None and self.control is not None:
+            self._asks = self.control.blocking()
+        scheduler = StepScheduler(self._asks, self.limits, self.external_lock)
+        hooks = Hooks(scheduler, self.expected)
+        with listening(hooks):
+            played = scheduler.play(schedule.policy, {"A": self.a, "B": self.b})
+        if hooks.refused is not None:
+            raise hooks.refused
+        for error in played.errors.values():
+            if isinstance(error, NotWired):
+                raise error
+        if self.control is None:
+            self._learn(hooks)
+        for role, steps in played.steps.items():
+            self._most[role] = max(self._most.get(role, 0), steps)
+        judged = self._judge(schedule, played, before)
+        self._judged.append(judged)
+        return judged
+
+    def _learn(self, hooks: Hooks) -> None:
+        """Without a given database, the one that the parties used."""
+        if len(hooks.seen) > 1:
+            raise Refused("the parties use several databases", remedy="say which one to ask: race(…, db=engine)")
+        if hooks.seen:
+            self.expected = hooks.seen[0]
+            self.control = open_control(self.expected)
+            self.owns_control = True
+
+    def _judge(self, schedule: Schedule, played: Played, before: str) -> Judged:
+        broken = self.rule.breaks(self.control.ask(self.rule.sql)) if self.control is not None else ""
+        in_series = isinstance(schedule.policy, Series)
+        how: How | None = None
+        if broken and in_series:
+            verdict = Verdict.VIOLATED_IN_SERIES
+            reason = f"{broken}: a second call is enough to break it, so no race is claimed"
+        elif broken:
+            verdict, reason = Verdict.VIOLATED, broken
+        elif played.trouble is not None:
+            verdict, reason = played.trouble, played.reason
+        elif len(played.errors) == len(_ROLES):
+            kinds = ", ".join(f"{name} with {type(error).__name__}" for name, error in played.errors.items())
+            verdict, reason = Verdict.BOTH_FAILED, f"both parties failed ({kinds}), so nothing was tested"
+        elif self.content is not None and self.content() == before:
+            verdict, reason = Verdict.BOTH_FAILED, "neither party changed anything, so nothing was tested"
+        else:
+            verdict, reason = Verdict.HELD, ""
+            how = _how(played, in_series=in_series)
+        return Judged(schedule, played, verdict, how, reason)
+
+    def _report(self, verdict: Verdict, reason: str) -> RaceReport:
+        return RaceReport(verdict, reason, tuple(self._judged), (self._most.get("A", 0), self._most.get("B", 0)))
+
+
+def race(
+    *,
+    a: Work,
+    b: Work,
+    invariant: str,
+    reset: Callable[[], object] | None = None,
+    db: BarrierDatabase | Engine | str | None = None,
+    hold: Point | None = None,
+    limits: Limits | None = None,
+    max_steps: int = 60,
+    external_lock: bool = False,
+) -> Race:
+    """A race of two functions; nothing runs before ``assert_holds()``.
+
+    ``invariant`` is SQL, or a name in the catalog. ``reset`` is called before every schedule and puts the rows there that the
+    parties need. ``db`` is where the invariant is asked; without it, the database that the parties use. A ``barrier_db`` is
+    set back to how it is now before ``reset`` is called, so ``reset`` may be left out. Without ``hold`` each party is held at
+    every one of its boundaries; with it, at that point.
+
+    Raises:
+        Refused: there is neither ``reset`` nor a ``barrier_db``.
+    """
+    rule = find_rule(invariant)
+    control: Control | None = None
+    expected: URL | None = None
+    before = reset if reset is not None else _nothing
+    if isinstance(db, BarrierDatabase):
+        expected, control = db.sqlalchemy_url, db.control
+        control.keep_baseline()
+
+        def set_back() -> None:
+            db.control.set_back()
+            before()
+
+    else:
+        if reset is None:
+            raise Refused("nothing sets the database back", remedy="pass reset=, or db=barrier_db")
+        if db is not None:
+            from sqlalchemy import make_url  # the kit stays light: only a test that races needs SQLAlchemy
+
+            expected = make_url(db) if isinstance(db, str) else db.url
+            control = open_control(expected)
+
+        def set_back() -> None:
+            before()
+
+    made = Race(
+        a=a,
+        b=b,
+        rule=rule,
+        set_back=set_back,
+        control=control,
+        expected=expected,
+        hold=hold,
+        limits=limits or Limits(),
+        max_steps=max_steps,
+        external_lock=external_lock,
+        owns_control=control is not None and not isinstance(db, BarrierDatabase),
+    )
+    unplayed.append(made)
+    return made
+
+
+unplayed: list[Race] = []
+"""Races made by :func:`race`; the plugin fails a test that made one and never played it."""
+
+
+def _nothing() -> None:
+    """Stand for a reset that is not needed."""
+
+
+def _how(played: Played, *, in_series: bool) -> How:
+    if in_series:
+        return How.IN_SERIES
+    if played.conflicts:
+        return How.CONFLICTED
+    return How.BLOCKED if played.blocked else How.NEW_STATE

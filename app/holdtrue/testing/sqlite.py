@@ -1,0 +1,176 @@
+"""a barrier database on SQLite: a file that is set back whole, and waits inferred from a probe"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from holdtrue.model import TableRows
+from holdtrue.testing.cells import Cell, read_cell
+from holdtrue.testing.controls import Refusal
+from holdtrue.testing.parties import Party, State
+from holdtrue.testing.verdicts import BadSeed, LeftOpen
+
+_PATIENCE = 5.0
+_WAITS_AFTER = 0.02
+
+
+class SqliteControl:
+    """Sets back, loads and asks one SQLite file."""
+
+    engine = "sqlite"
+
+    def __init__(self, path: Path) -> None:
+        """``path`` is the file that the parties open."""
+        self._path = path
+        self._connection = _open(path)
+        self._baseline = sqlite3.connect(":memory:", check_same_thread=False)
+
+    def keep_baseline(self) -> None:
+        """Copy the whole file into memory."""
+        self._connection.backup(self._baseline)
+
+    def set_back(self) -> None:
+        """Copy the file back, page by page: data, schema and sequences.
+
+        Raises:
+            LeftOpen: a transaction of the code under test still holds the file.
+        """
+        end = time.monotonic() + _PATIENCE
+
+        def give_up(_status: int, _remaining: int, _total: int) -> None:
+            if time.monotonic() > end:
+                raise LeftOpen(
+                    "the file cannot be set back: the code under test left a transaction open "
+                    "(close its session or connection)"
+                )
+
+        self._baseline.backup(self._connection, progress=give_up, sleep=0.01)
+
+    def put(self, tables: Sequence[TableRows], *, shift_from: str = "") -> Refusal | None:
+        """Load rows, all or none. Times are text here and are not shifted."""
+        del shift_from
+        table = ""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            for one in tables:
+                table = one.table
+                refusal = self._put_table(one)
+                if refusal is not None:
+                    self._connection.execute("ROLLBACK")
+                    return refusal
+            self._connection.execute("COMMIT")
+        except sqlite3.IntegrityError as error:
+            self._roll_back()
+            # SQLite's sentence names the constraint's columns and never a value.
+            return Refusal(f"a constraint of {table} refuses a row", constraint=str(error))
+        except sqlite3.Error as error:
+            self._roll_back()
+            return Refusal(f"{table}: {getattr(error, 'sqlite_errorname', type(error).__name__)}")
+        return None
+
+    def _put_table(self, one: TableRows) -> Refusal | None:
+        known = {row[1]: row for row in self._connection.execute(f"PRAGMA table_xinfo({_quoted(one.table)})")}
+        if not known:
+            return Refusal(f"there is no table {one.table}")
+        gone = [name for name in one.columns if name not in known]
+        if gone:
+            return Refusal(f"{one.table} has no column {', '.join(gone)}")
+        places = [place for place, name in enumerate(one.columns) if known[name][6] not in (2, 3)]
+        names = [one.columns[place] for place in places]
+        text = f"INSERT INTO {_quoted(one.table)} ({', '.join(map(_quoted, names))}) VALUES ({', '.join('?' * len(names))})"
+        primary = [name for name, row in known.items() if row[5]]
+        if primary and all(name in names for name in primary):
+            pairs = ", ".join(f"{_quoted(name)} = excluded.{_quoted(name)}" for name in names if name not in primary)
+            action = f"DO UPDATE SET {pairs}" if pairs else "DO NOTHING"
+            text += f" ON CONFLICT ({', '.join(map(_quoted, primary))}) {action}"
+        for row in one.rows:
+            self._connection.execute(text, [read_cell(row[place]) for place in places])
+        return None
+
+    def _roll_back(self) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.execute("ROLLBACK")
+
+    def ask(self, sql: str) -> list[tuple[object, ...]]:
+        """All rows of the text, byte for byte and without parameters.
+
+        Raises:
+            BadSeed: the text does not run on this schema.
+        """
+        try:
+            return self._connection.execute(sql).fetchall()
+        except sqlite3.Error as error:
+            name = getattr(error, "sqlite_errorname", type(error).__name__)
+            raise BadSeed(f"the invariant's text does not run on this schema ({name})") from error
+
+    def content(self, tables: Sequence[str]) -> str:
+        """A hash of all that stands in these tables."""
+        digest = hashlib.sha256()
+        for table in tables:
+            rows: list[tuple[Cell, ...]] = []
+            with contextlib.suppress(sqlite3.OperationalError):  # a table the schema no longer has
+                rows = self._connection.execute(f"SELECT * FROM {_quoted(table)}").fetchall()
+            digest.update(repr((table, sorted(map(repr, rows)))).encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+    def blocking(self) -> SqliteBlocking:
+        """Infers who waits, on a connection of its own for each question."""
+        return SqliteBlocking(self._path)
+
+    def close(self) -> None:
+        """Close every connection of ours."""
+        self._connection.close()
+        self._baseline.close()
+
+
+class SqliteBlocking:
+    """SQLite has no view of locks: a statement in flight for 20 ms while the file is locked counts as waiting."""
+
+    inferred = True
+
+    def __init__(self, path: Path) -> None:
+        """``path`` is the file that the parties open."""
+        self._path = path
+
+    def waits(self, parties: Sequence[Party]) -> Mapping[str, str]:
+        """A party whose statement is in flight while the file is locked waits for the other one that is not over."""
+        now = time.monotonic()
+        edges: dict[str, str] = {}
+        for party in parties:
+            if party.state not in (State.MOVING, State.BLOCKED, State.STALLED) or party.in_flight is None:
+                continue
+            others = [
+                one for one in parties if one is not party and one.state is not State.FINISHED and one.connections
+            ]
+            if others and now - party.moved > _WAITS_AFTER and self._locked():
+                edges[party.name] = others[0].name
+        return edges
+
+    def is_busy(self, party: Party) -> bool:
+        """Whether a statement of the party is in flight: a slow query, or a wait that SQLite does not show."""
+        return party.in_flight is not None and party.in_flight.verb != "COMMIT"
+
+    def cancel(self, party: Party) -> None:
+        """Nothing: a waiting statement ends by its own busy timeout."""
+
+    def _locked(self) -> bool:
+        with contextlib.closing(_open(self._path, timeout=0)) as probe:
+            try:
+                probe.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return True
+            probe.execute("ROLLBACK")
+            return False
+
+
+def _open(path: Path, timeout: float = _PATIENCE) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,71 @@
+"""reads which tables a statement reads and writes, well enough for named points and readable schedules
+
+A lexer, not a parser: where it errs, it names a table too many. The sweep does not depend on it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+_QUIET = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\$(\w*)\$.*?\$\1\$", re.DOTALL)
+_PART = r'(?:"(?:[^"]|"")+"|`[^`]+`|\[[^\]]+\]|[^\W\d][\w$]*)'
+_NAME = rf"{_PART}(?:\s*\.\s*{_PART})*"
+_WRITE = re.compile(
+    r"\b(?:INSERT\s+(?:OR\s+\w+\s+)?INTO|REPLACE\s+INTO|(?<!DO )(?<!THEN )UPDATE(?:\s+OR\s+\w+)?(?!\s+SET\b)|"
+    rf"DELETE\s+FROM|MERGE\s+INTO|TRUNCATE(?:\s+TABLE)?)\s+(?:ONLY\s+)?({_NAME})",
+    re.IGNORECASE,
+)
+_READ = re.compile(rf"\b(?:FROM|JOIN|USING)\s+(?:ONLY\s+|LATERAL\s+)?({_NAME})", re.IGNORECASE)
+_FROM_LIST = re.compile(
+    rf"\bFROM\s+{_NAME}(?:\s+(?:AS\s+)?{_PART})?((?:\s*,\s*{_NAME}(?:\s+(?:AS\s+)?{_PART})?)+)", re.IGNORECASE
+)
+_LISTED = re.compile(rf",\s*({_NAME})(?:\s+(?:AS\s+)?{_PART})?", re.IGNORECASE)
+_LOCK = re.compile(r"\bFOR\s+(?:NO\s+KEY\s+UPDATE|UPDATE|SHARE|KEY\s+SHARE)\b", re.IGNORECASE)
+_DELETE = re.compile(r"\bDELETE\s+FROM\b", re.IGNORECASE)
+_VERB = re.compile(r"^[\s(]*([A-Za-z]+)")
+_PASSED = frozenset({"SAVEPOINT", "RELEASE", "ROLLBACK", "BEGIN", "START"})
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement as schedules show it: never its text, which may carry values."""
+
+    verb: str
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    locking: bool = False
+
+    @property
+    def is_boundary(self) -> bool:
+        """Whether another party could notice this statement: savepoints and BEGIN are no place to stop."""
+        return self.verb not in _PASSED
+
+    def __str__(self) -> str:
+        """As schedules show it: ``INSERT refunds``."""
+        tables = " ".join(sorted(self.writes or self.reads))
+        lock = " FOR UPDATE" if self.locking else ""
+        return f"{self.verb} {tables}{lock}".strip()
+
+
+COMMIT = Statement("COMMIT")
+
+
+@lru_cache(maxsize=1024)
+def classify(sql: str) -> Statement:
+    """What a statement does to which tables; names are lower case and without schema."""
+    text = _QUIET.sub(" ", sql)
+    body = _LOCK.sub(" ", text)
+    writes = {_last(name) for name in _WRITE.findall(body)}
+    rest = _DELETE.sub("DELETE", body)
+    reads = {_last(name) for name in _READ.findall(rest)}
+    for found in _FROM_LIST.finditer(rest):
+        reads |= {_last(name) for name in _LISTED.findall(found.group(1))}
+    verb = _VERB.match(text)
+    name = verb.group(1).upper() if verb else "?"
+    return Statement(name, frozenset(reads), frozenset(writes), locking=_LOCK.search(text) is not None)
+
+
+def _last(name: str) -> str:
+    return re.split(r"\s*\.\s*", name)[-1].strip('"`[]').lower()

@@ -1,0 +1,333 @@
+"""the step scheduler: every party stops before each statement and each COMMIT, and exactly one moves
+
+When the moving party hangs, the server is asked who blocks it; then the other one moves. A lock is a fix, not a hang.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from holdtrue.testing.parties import Abandoned, Party, State, current_party
+from holdtrue.testing.policies import Policy
+from holdtrue.testing.statements import Statement
+from holdtrue.testing.verdicts import Verdict
+
+
+class Blocking(Protocol):
+    """Asks the server who waits for whom, on a connection of its own."""
+
+    inferred: bool
+
+    def waits(self, parties: Sequence[Party]) -> Mapping[str, str]:
+        """Which party waits for which, by name; transitive."""
+
+    def is_busy(self, party: Party) -> bool:
+        """Whether the server works on a statement of the party: a slow query, no stall."""
+
+    def cancel(self, party: Party) -> None:
+        """End what the party does on the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds, in seconds.
+
+    ``poll`` between two questions to the server, ``grace`` before the first one, ``stall`` without a boundary and without a
+    lock before a party counts as waiting outside the database, ``deadline`` for one schedule.
+    """
+
+    poll: float = 0.002
+    grace: float = 0.004
+    stall: float = 0.75
+    deadline: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a schedule, in time order."""
+
+    party: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of one schedule. ``trouble`` is set where nothing can be said about the rule, with its reason in words."""
+
+    lines: tuple[Line, ...]
+    errors: Mapping[str, BaseException]
+    reached: bool
+    steps: Mapping[str, int]
+    blocked: bool
+    inferred: bool
+    conflicts: tuple[str, ...]
+    trouble: Verdict | None = None
+    reason: str = ""
+
+
+@dataclass
+class StepScheduler:
+    """Plays one schedule: parties under a policy. Use a new one for each.
+
+    With ``external_lock`` a party may wait outside the database, for a lock that every process shares.
+    The hooks call :meth:`stop_before`, :meth:`ended`, :meth:`failed` and :meth:`gave_back` from the parties' threads.
+    """
+
+    blocking: Blocking | None
+    limits: Limits = field(default_factory=Limits)
+    external_lock: bool = False
+    parties: list[Party] = field(default_factory=list, init=False)
+    lines: list[Line] = field(default_factory=list, init=False)
+    changed: threading.Condition = field(default_factory=threading.Condition, init=False)
+    trouble: Verdict | None = field(default=None, init=False)
+    reason: str = field(default="", init=False)
+    _end: float = field(default=0.0, init=False)
+    _blocked: bool = field(default=False, init=False)
+    _noted: set[tuple[str, int, State]] = field(default_factory=set, init=False)
+
+    # -- called by the hooks, in the parties' threads ---------------------------------------------------------------
+
+    def stop_before(self, party: Party, statement: Statement, pid: int | None, connection: int) -> None:
+        """Park the party before a statement or COMMIT until it is chosen."""
+        with self.changed:
+            for other in self.parties:
+                if other is not party and connection in other.connections and other.state is not State.FINISHED:
+                    self.complain(
+                        Verdict.SHARED_CONNECTION,
+                        "both parties speak through one connection, so neither can be held while the other moves "
+                        "(give the engine a pool of two or more: no StaticPool, no session joined to an outer transaction)",
+                    )
+            party.connections.add(connection)
+            if pid is not None:
+                party.pids.add(pid)
+        self._park(party, statement)
+
+    def ended(self, party: Party, statement: Statement) -> None:
+        """A statement of the party is over."""
+        with self.changed:
+            party.completed = statement
+            party.in_flight = None
+
+    def failed(self, party: Party, what: str) -> None:
+        """The database refused a statement of the party; ``what`` never carries values."""
+        with self.changed:
+            party.in_flight = None
+            party.conflicts.append(what)
+            self.lines.append(Line(party.name, f"! {what}"))
+
+    def rolled_back(self, party: Party) -> None:
+        """The party rolled back."""
+        with self.changed:
+            party.in_flight = None
+            if party.started and not party.abandoned:
+                self.lines.append(Line(party.name, "ROLLBACK"))
+
+    def gave_back(self, connection: int, pid: int | None) -> None:
+        """A connection went back to its pool: it is nobody's until somebody uses it again."""
+        with self.changed:
+            for party in self.parties:
+                if connection in party.connections:
+                    party.connections.discard(connection)
+                    party.in_flight = None
+                    if pid is not None:
+                        party.pids.discard(pid)
+
+    def complain(self, verdict: Verdict, reason: str) -> None:
+        """Nothing can be said about the rule; the first reason is kept."""
+        with self.changed:
+            if self.trouble is None:
+                self.trouble, self.reason = verdict, reason
+
+    def _park(self, party: Party, statement: Statement | None) -> None:
+        with self.changed:
+            if party.abandoned:
+                raise Abandoned
+            party.at, party.in_flight, party.state = statement, None, State.READY
+            party.gate.clear()
+            self.changed.notify_all()
+        party.gate.wait()
+        if party.abandoned:
+            raise Abandoned
+        party.in_flight = statement
+
+    # -- the controller, in the test's own thread ---------------------------------------------------------------------
+
+    def play(self, policy: Policy, works: Mapping[str, Callable[[], object]]) -> Played:
+        """Run all parties under the policy, to their ends or to the deadline."""
+        self._end = time.monotonic() + self.limits.deadline
+        self.parties = [Party(name, work) for name, work in works.items()]
+        for party in self.parties:
+            self._start(party)
+        try:
+            self._control(policy)
+        finally:
+            self._give_up()
+        return Played(
+            lines=tuple(self.lines),
+            errors={party.name: party.error for party in self.parties if party.error is not None},
+            reached=policy.reached,
+            steps={party.name: party.steps for party in self.parties},
+            blocked=self._blocked,
+            inferred=self._blocked and self.blocking is not None and self.blocking.inferred,
+            conflicts=tuple(what for party in self.parties for what in party.conflicts),
+            trouble=self.trouble,
+            reason=self.reason,
+        )
+
+    def _start(self, party: Party) -> None:
+        def body() -> None:
+            current_party.set(party)
+            try:
+                self._park(party, None)
+                party.work()
+            except Abandoned:
+                pass
+            except BaseException as error:  # noqa: BLE001  recorded and judged by the caller, in its own thread
+                party.error = error
+            with self.changed:
+                party.state = State.FINISHED
+                party.pids.clear()
+                party.connections.clear()
+                if party.error is not None:
+                    self.lines.append(Line(party.name, f"ended with {type(party.error).__name__}"))
+                self.changed.notify_all()
+
+        context = contextvars.copy_context()
+        party.thread = threading.Thread(target=context.run, args=(body,), name=f"party {party.name}", daemon=True)
+        party.thread.start()
+
+    def _control(self, policy: Policy) -> None:
+        with self.changed:
+            self.changed.wait_for(
+                lambda: all(party.state is not State.STARTING for party in self.parties), self.limits.deadline
+            )
+        while self._settle():
+            self._note()
+            ready = [party for party in self.parties if party.state is State.READY]
+            if ready:
+                self._move(policy.choose(ready, self.parties))
+            elif all(party.state is State.FINISHED for party in self.parties):
+                return
+            else:
+                # A deadlock, which the server's own detector breaks, or parties that wait outside the database.
+                with self.changed:
+                    for party in self.parties:
+                        if party.state is State.STALLED:
+                            party.state, party.moved = State.MOVING, time.monotonic()
+                    self.changed.wait(self.limits.poll)
+
+    def _move(self, party: Party) -> None:
+        with self.changed:
+            self.lines.append(Line(party.name, "START" if party.at is None else str(party.at)))
+            if party.at is not None:
+                party.steps += 1
+            party.started = True
+            party.waits_for = ""
+            party.state, party.moved = State.MOVING, time.monotonic()
+            party.gate.set()
+
+    def _settle(self) -> bool:
+        """Wait until nobody moves: each is ready, finished, blocked or stalled. False when the deadline has passed."""
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: not self._in(State.MOVING), self.limits.poll)
+                before = {party.name: (party.state, party.steps) for party in self.parties}
+                waiting = self._in(State.MOVING, State.BLOCKED, State.STALLED)
+            if not waiting:
+                return True
+            edges = self._ask(waiting)
+            with self.changed:
+                for party in waiting:
+                    self._judge(party, edges.get(party.name, ""), before)
+                if not self._in(State.MOVING):
+                    return True
+            if self._past_deadline():
+                return False
+
+    def _ask(self, waiting: Sequence[Party]) -> Mapping[str, str]:
+        now = time.monotonic()
+        worth = [one for one in waiting if one.state is not State.MOVING or now - one.moved > self.limits.grace]
+        return self.blocking.waits(self.parties) if worth and self.blocking is not None else {}
+
+    def _judge(self, party: Party, waits_for: str, before: Mapping[str, tuple[State, int]]) -> None:
+        if party.state in (State.READY, State.FINISHED):
+            return
+        if waits_for:
+            # What was true of a party that moved while the server was asked may be over by now: ask again.
+            if before[waits_for][0] is not State.MOVING and before[waits_for] == self._standing(waits_for):
+                party.state, party.waits_for = State.BLOCKED, waits_for
+                self._blocked = True
+            return
+        if party.state is State.BLOCKED:
+            party.state, party.moved = State.MOVING, time.monotonic()
+        elif party.state is State.MOVING and time.monotonic() - party.moved > self.limits.stall:
+            if self.blocking is not None and self.blocking.is_busy(party):
+                return
+            others = [one for one in self.parties if one is not party and one.state is not State.FINISHED]
+            if others:
+                party.state = State.STALLED
+                if not self.external_lock:
+                    self._say_stalled(party)
+
+    def _say_stalled(self, party: Party) -> None:
+        if party.waits_in_pool():
+            self.complain(
+                Verdict.SHARED_CONNECTION,
+                f"{party.name} waits for a connection that the other party holds: the pool has too few "
+                "(give the engine of the test pool_size=2 or more)",
+            )
+            return
+        where = party.where()
+        self.complain(
+            Verdict.STALLED,
+            f"{party.name} waited outside the database while the other party was held"
+            + (f", at {where}" if where else "")
+            + "; a lock inside one process does not protect two (if it waits for a lock that all processes share, "
+            "pass external_lock=True)",
+        )
+
+    def _note(self) -> None:
+        with self.changed:
+            for party in self._in(State.BLOCKED, State.STALLED):
+                key = (party.name, party.steps, party.state)
+                if key not in self._noted:
+                    self._noted.add(key)
+                    known = "inferred" if self.blocking is not None and self.blocking.inferred else "the server says"
+                    blocked = f"waits for {party.waits_for} ({known})"
+                    stalled = "waits outside the database"
+                    self.lines.append(Line(party.name, blocked if party.state is State.BLOCKED else stalled))
+
+    def _past_deadline(self) -> bool:
+        if time.monotonic() < self._end:
+            return False
+        standing = ", ".join(
+            f"{one.name} {one.state} at {one.in_flight or one.at or 'its start'}" for one in self.parties
+        )
+        self.complain(Verdict.TIMEOUT, f"the schedule did not end within {self.limits.deadline:g} s: {standing}")
+        return True
+
+    def _give_up(self) -> None:
+        """Leave no thread and no lock behind, however the schedule ended."""
+        with self.changed:
+            left = [party for party in self.parties if party.state is not State.FINISHED]
+            for party in left:
+                party.abandoned = True
+                party.gate.set()
+        for party in left:
+            if self.blocking is not None and party.pids:
+                self.blocking.cancel(party)
+        for party in self.parties:
+            if party.thread is not None:
+                party.thread.join(2.0 if party in left else self.limits.deadline)
+
+    def _in(self, *states: State) -> list[Party]:
+        return [party for party in self.parties if party.state in states]
+
+    def _standing(self, name: str) -> tuple[State, int]:
+        party = next(one for one in self.parties if one.name == name)
+        return party.state, party.steps

@@ -1,0 +1,31 @@
+"""The refunds schema on both engines, the rows that are there before, and the two rules."""
+
+from __future__ import annotations
+
+POSTGRESQL = """
+CREATE TABLE accounts (id text PRIMARY KEY, credit_balance_eur numeric(12,2) NOT NULL, version int NOT NULL DEFAULT 0);
+CREATE TABLE credit_log (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+                         account_id text NOT NULL REFERENCES accounts, amount_eur numeric(12,2) NOT NULL);
+CREATE TABLE disputes (id text PRIMARY KEY, account_id text NOT NULL REFERENCES accounts, amount_eur numeric(12,2) NOT NULL);
+CREATE TABLE refunds (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, dispute_id text NOT NULL REFERENCES disputes,
+                      amount_eur numeric(12,2) NOT NULL, state text NOT NULL);
+"""
+SQLITE = """
+CREATE TABLE accounts (id text PRIMARY KEY, credit_balance_eur integer NOT NULL, version integer NOT NULL DEFAULT 0);
+CREATE TABLE credit_log (id integer PRIMARY KEY AUTOINCREMENT, account_id text NOT NULL REFERENCES accounts,
+                         amount_eur integer NOT NULL);
+CREATE TABLE disputes (id text PRIMARY KEY, account_id text NOT NULL REFERENCES accounts, amount_eur integer NOT NULL);
+CREATE TABLE refunds (id integer PRIMARY KEY AUTOINCREMENT, dispute_id text NOT NULL REFERENCES disputes,
+                      amount_eur integer NOT NULL, state text NOT NULL);
+"""
+UNIQUE = "CREATE UNIQUE INDEX one_settled ON refunds (dispute_id) WHERE state = 'settled'"
+ROWS = (
+    "INSERT INTO accounts VALUES ('acc_1', 0, 0)",
+    "INSERT INTO disputes VALUES ('dsp_1', 'acc_1', 40)",
+)
+ONE_SETTLED = "SELECT dispute_id, count(*) AS refunds FROM refunds WHERE state = 'settled' GROUP BY dispute_id HAVING count(*) > 1"
+BALANCE = """
+SELECT a.id, a.credit_balance_eur, l.total FROM accounts a
+JOIN (SELECT account_id, sum(amount_eur) AS total FROM credit_log GROUP BY account_id) l ON l.account_id = a.id
+WHERE a.credit_balance_eur <> l.total
+"""
