@@ -13,7 +13,7 @@ class Claim:
     """The right to run one invariant on one database at one due time, under a token that only grows (semantics 8.1).
 
     ``missed`` are the earlier due times nobody was there for, from ``missed_from`` on; ``definition`` and ``generation`` are
-    those in force at the claim: a result counts only for them.
+    those in force at the claim: a result counts only for them. ``entry`` is the store's own number of the pair.
     """
 
     invariant: str
@@ -27,6 +27,7 @@ class Claim:
     attempt: int = 1
     missed: int = 0
     missed_from: datetime | None = None
+    entry: int = 0
 
 
 @dataclass(frozen=True, slots=True)

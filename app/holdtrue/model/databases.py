@@ -86,13 +86,19 @@ class StoreConfig:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long things are kept (semantics 8.2, 9.1)."""
+    """How long things are kept (semantics 8.2, 9.1).
+
+    ``fixed_keys``: how long a key that has gone is remembered; should it come back later, it is new. ``generations``: of
+    how many catalogs the texts are kept.
+    """
 
     runs_kept_in_full: int = 200
     bad_runs: timedelta = timedelta(days=30)
     exact_counts: timedelta = timedelta(days=90)
     evidence: timedelta = timedelta(days=30)
     samples: timedelta = timedelta(days=30)
+    fixed_keys: timedelta = timedelta(days=90)
+    generations: int = 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from holdtrue.model import (
     Episode,
     Event,
     Evidence,
+    Generation,
     Invariant,
     KeyState,
     LedgerBefore,
@@ -22,6 +23,7 @@ from holdtrue.model import (
     Sample,
     Situation,
     Standing,
+    Subject,
     Thread,
 )
 
@@ -67,7 +69,8 @@ class Finished:
     """A run that is over, and all that is to be written with it.
 
     ``skipped`` is the span of due times nobody was there for. ``key_changes`` are the only ledger rows to write. The
-    ledger's own facts (``secret_id`` …) belong to the good run; None leaves them as they are.
+    ledger's own facts (``secret_id`` …) belong to the good run; None leaves them as they are. ``retry_at`` leaves the due
+    time unfinished and lets it be claimed again then (semantics 2.4); ``next_due`` is not looked at in that case.
     """
 
     claim: Claim
@@ -82,6 +85,7 @@ class Finished:
     key_columns: tuple[str, ...] = ()
     timezone: str = ""
     horizon: str | None = None
+    retry_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +198,57 @@ class InstanceRow:
     last_seen: datetime
     version: str
     reload: ReloadStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwedRow:
+    """One line of the deliveries page: a message and what it is about."""
+
+    message: Message
+    invariant: str
+    database: str
+    subject: Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """A pair that left the catalog (semantics 1.2)."""
+
+    invariant: str
+    database: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogStatus:
+    """The generation in force, how many pairs it has, the last attempts to load, and what left."""
+
+    generation: Generation | None
+    entries: int
+    instances: tuple[InstanceRow, ...] = ()
+    withdrawn: tuple[Withdrawn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What the watch asks before it pings (semantics 7.7): the oldest owed message and the oldest unclaimed due time."""
+
+    owed_since: datetime | None
+    due_since: datetime | None
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """How many rows retention took away."""
+
+    runs: int = 0
+    spans: int = 0
+    samples: int = 0
+    evidence: int = 0
+    keys: int = 0
+    instances: int = 0
+    texts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,306 @@
+"""the catalog in force: generations, and the schedule rows of their entries"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, func, insert, select, text, update
+
+from holdtrue.model import Generation
+from holdtrue.store import rows
+from holdtrue.store.audit import add_line
+from holdtrue.store.engine import StoreEngine
+from holdtrue.store.records import Entry, Review
+from holdtrue.store.situations import Decisions, known_of, lock_entries, situations_of
+from holdtrue.store.tables import entries, generations, standings
+
+Pair = tuple[str, str]
+
+_INSTALLING = 7_411_001  # the advisory lock under which one instance at a time makes a generation
+
+
+class Catalogs:
+    """The catalog in force is a row of the store; every instance claims only under it (semantics 1.3)."""
+
+    def __init__(self, engine: StoreEngine) -> None:
+        """Work on this store."""
+        self._engine = engine
+
+    def current(self) -> Generation | None:
+        """The generation in force, or None if no catalog was ever installed."""
+        with self._engine.read() as connection:
+            return _current(connection)
+
+    def number(self) -> int:
+        """The number of the generation in force, 0 if none: what an instance asks at each tick."""
+        with self._engine.read() as connection:
+            return connection.execute(select(func.max(generations.c.number))).scalar() or 0
+
+    def install(
+        self,
+        texts: Mapping[str, str] | Sequence[tuple[str, str]],
+        content_hash: str,
+        by: str,
+        wanted: Sequence[Entry],
+        *,
+        withdraw: Review,
+        notifiers: Sequence[str],
+    ) -> Generation:
+        """Put a catalog in force, in one transaction; the same content again changes nothing.
+
+        New entries are due at their ``first_due``. Of a changed schedule the next due time is the new schedule's, but one
+        that is owed already stays owed. Entries that left are retired: their claims are lost, their open episodes end as
+        ``withdraw`` says, with a message and an audit line (semantics 1.2). ``renamed_from`` carries everything over.
+        """
+        with self._engine.write() as connection:
+            if self._engine.dialect == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _INSTALLING})
+            former = _current(connection)
+            if former is not None and former.content_hash == content_hash:
+                return former
+            pairs = sorted(dict(texts).items())
+            number = (former.number if former else 0) + 1
+            locked = lock_entries(connection, connection.execute(select(entries.c.id)).scalars().all())
+            now = self._engine.now(connection)
+            connection.execute(
+                insert(generations).values(
+                    number=number, content_hash=content_hash, texts=rows.json_text(pairs), loaded_at=now, loaded_by=by
+                )
+            )
+            add_line(
+                connection, now, by, "catalog.install", subject=f"generation {number}", detail=f"{len(wanted)} entries"
+            )
+            _Schedules(connection, number, now).apply(wanted, list(locked.values()), by, withdraw, notifiers)
+            return Generation(number, content_hash, tuple(pairs), now, by)
+
+
+def _current(connection: Connection) -> Generation | None:
+    row = connection.execute(select(generations).order_by(generations.c.number.desc()).limit(1)).one_or_none()
+    return None if row is None else generation_of(row)
+
+
+def generation_of(row: Row[Any]) -> Generation:
+    """A generation from its row."""
+    texts = tuple((path, body) for path, body in json.loads(row.texts))
+    return Generation(row.number, row.content_hash, texts, row.loaded_at, row.loaded_by)
+
+
+class _Schedules:
+    """Brings the schedule rows to what the new generation wants."""
+
+    def __init__(self, connection: Connection, generation: int, now: datetime) -> None:
+        self._connection = connection
+        self._generation = generation
+        self._now = now
+
+    def apply(
+        self, wanted: Sequence[Entry], present: list[Row[Any]], by: str, withdraw: Review, notifiers: Sequence[str]
+    ) -> None:
+        known: dict[Pair, Row[Any]] = {(row.invariant, row.database): row for row in present}
+        staying = {(one.invariant, one.database) for one in wanted}
+        renamed = _renames(wanted, known, staying)
+        for new, row in renamed.items():
+            del known[row.invariant, row.database]
+            known[new] = row
+        leaving = [row for pair, row in known.items() if pair not in staying and row.retired_at is None]
+        self._retire(leaving, by, withdraw, notifiers)
+        changed = [
+            self._changed(one, known[one.invariant, one.database])
+            for one in wanted
+            if (one.invariant, one.database) in known
+        ]
+        if changed:
+            self._connection.execute(_CHANGE, sorted(changed, key=lambda values: int(values["entry"])))
+        for (invariant, database), row in renamed.items():
+            detail = f"{row.invariant} became {invariant}"
+            add_line(self._connection, self._now, by, "entry.rename", subject=f"{invariant}@{database}", detail=detail)
+        returned = [
+            known[one.invariant, one.database].id
+            for one in wanted
+            if (one.invariant, one.database) in known and known[one.invariant, one.database].retired_at is not None
+        ]
+        if returned:
+            # What it knew when it left is old news; it has never looked in this catalog.
+            fresh = [{"entry": entry, **_NEVER_LOOKED} for entry in returned]
+            self._connection.execute(_LOOK_ANEW, fresh)
+        self._add([one for one in wanted if (one.invariant, one.database) not in known])
+
+    def _add(self, wanted: Sequence[Entry]) -> None:
+        if not wanted:
+            return
+        values = [
+            {
+                "invariant": one.invariant,
+                "database": one.database,
+                "since": self._now,
+                "generation": self._generation,
+                "definition": one.definition,
+                "severity": one.severity,
+                "owner": one.owner,
+                "schedule_key": one.schedule_key,
+                "schedule_generation": self._generation,
+                "next_due": one.first_due,
+                "claimable_at": one.first_due,
+                "attempts": 0,
+                "token": 0,
+            }
+            for one in wanted
+        ]
+        new = insert(entries).returning(entries.c.id, sort_by_parameter_order=True)
+        numbers = self._connection.execute(new, values).scalars().all()
+        self._connection.execute(insert(standings), [{"entry_id": number, **_BLANK} for number in numbers])
+
+    def _changed(self, one: Entry, row: Row[Any]) -> rows.Values:
+        values: rows.Values = {
+            "entry": row.id,
+            "invariant": one.invariant,
+            "definition": one.definition,
+            "severity": one.severity,
+            "owner": one.owner,
+            "generation": self._generation,
+            "schedule_key": one.schedule_key,
+            "schedule_generation": row.schedule_generation,
+            "since": row.since,
+            "retired_at": None,
+            "next_due": row.next_due,
+            "upcoming_due": row.upcoming_due,
+            "retry_at": row.retry_at,
+            "attempts": row.attempts,
+            "extra_due": row.extra_due,
+            "claimable_at": row.claimable_at,
+            "token": row.token,
+            "lease_owner": row.lease_owner,
+            "lease_until": row.lease_until,
+        }
+        if one.invariant != row.invariant:
+            # Whoever runs it now does so under its former name, which the store no longer knows.
+            values |= {"token": row.token + 1, "lease_owner": None, "lease_until": None}
+        if row.retired_at is not None:
+            due = max(one.first_due, one.upcoming_due) if _is_past(one.first_due, row) else one.first_due
+            values |= {
+                "since": self._now,
+                "next_due": due,
+                "upcoming_due": None,
+                "retry_at": None,
+                "attempts": 0,
+                "extra_due": None,
+                "claimable_at": due,
+                "schedule_generation": self._generation,
+            }
+        elif one.schedule_key != row.schedule_key:
+            values["schedule_generation"] = self._generation
+            if row.next_due <= self._now:
+                values["upcoming_due"] = (
+                    one.upcoming_due
+                )  # owed already: it is run, and the new schedule goes on from there
+            elif not _is_past(one.upcoming_due, row):
+                extra = row.extra_due
+                values["next_due"] = one.upcoming_due
+                values["claimable_at"] = one.upcoming_due if extra is None else min(extra, one.upcoming_due)
+        return values
+
+    def _retire(self, leaving: list[Row[Any]], by: str, withdraw: Review, notifiers: Sequence[str]) -> None:
+        if not leaving:
+            return
+        ids = sorted(row.id for row in leaving)
+        situations = situations_of(self._connection, known_of(self._connection, ids))
+        decisions = Decisions(self._now)
+        for row in leaving:
+            situation = situations[row.id]
+            decision = withdraw(situation, self._now)
+            if decision is not None:
+                decisions.add(row.id, situation, decision, notifiers)
+            open_ones = [one.id for one in (situation.alert, situation.unchecked) if one is not None]
+            detail = f"ended open episodes {', '.join(map(str, open_ones))}" if open_ones else ""
+            subject = f"{row.invariant}@{row.database}"
+            add_line(self._connection, self._now, by, "entry.withdraw", subject=subject, detail=detail)
+        decisions.flush(self._connection)
+        self._connection.execute(
+            _RETIRE, [{"entry": entry, "retired_at": self._now, "generation": self._generation} for entry in ids]
+        )
+
+
+def _renames(wanted: Sequence[Entry], known: Mapping[Pair, Row[Any]], staying: set[Pair]) -> dict[Pair, Row[Any]]:
+    """New pairs that go on with a former one's row: the former leaves, and the new name was never used."""
+    renamed: dict[Pair, Row[Any]] = {}
+    for one in wanted:
+        former = (one.renamed_from or "", one.database)
+        if former in known and former not in staying and (one.invariant, one.database) not in known:
+            renamed[one.invariant, one.database] = known[former]
+    return renamed
+
+
+def _is_past(due: datetime, row: Row[Any]) -> bool:
+    return row.last_due is not None and due <= row.last_due
+
+
+_NEVER_LOOKED: rows.Values = {
+    "health": "never",
+    "good_run": None,
+    "good_at": None,
+    "good_outcome": None,
+    "good_count": None,
+    "good_complete": True,
+    "good_definition": "",
+    "good_new": 0,
+    "good_settling": 0,
+    "good_waived": 0,
+    "try_at": None,
+    "try_outcome": None,
+    "try_reason": "",
+    "errors_in_a_row": 0,
+    "good_freshness_proven": True,
+    "span_id": None,
+}
+_BLANK: rows.Values = _NEVER_LOOKED | {"looked_before": False, "secret_id": "", "key_columns": "", "timezone": ""}
+_LOOK_ANEW = (
+    update(standings)
+    .where(standings.c.entry_id == bindparam("entry"))
+    .values({name: bindparam(name) for name in _NEVER_LOOKED})
+)
+_CHANGE = (
+    update(entries)
+    .where(entries.c.id == bindparam("entry"))
+    .values(
+        {
+            name: bindparam(name)
+            for name in (
+                "invariant",
+                "definition",
+                "severity",
+                "owner",
+                "generation",
+                "schedule_key",
+                "schedule_generation",
+                "since",
+                "retired_at",
+                "next_due",
+                "upcoming_due",
+                "retry_at",
+                "attempts",
+                "extra_due",
+                "claimable_at",
+                "token",
+                "lease_owner",
+                "lease_until",
+            )
+        }
+    )
+)
+# The generation of a retired row is the one that left it out.
+_RETIRE = (
+    update(entries)
+    .where(entries.c.id == bindparam("entry"))
+    .values(
+        retired_at=bindparam("retired_at"),
+        generation=bindparam("generation"),
+        claimable_at=None,
+        extra_due=None,
+        token=entries.c.token + 1,
+        lease_owner=None,
+        lease_until=None,
+    )
+)

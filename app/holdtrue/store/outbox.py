@@ -1,0 +1,196 @@
+"""owed messages: claimed in order per episode and notifier, and marked under their token"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, bindparam, case, func, or_, select, update
+
+from holdtrue.model import Delivered, Message, MessageState, Undelivered
+from holdtrue.store import rows
+from holdtrue.store.engine import StoreEngine
+from holdtrue.store.overtaking import Turn, Waiting, next_turn
+from holdtrue.store.records import Hold, OwedMessage
+from holdtrue.store.situations import EPISODES, known_of
+from holdtrue.store.tables import episodes, events, messages, samples, threads
+
+
+@dataclass(frozen=True, slots=True)
+class _Claiming:
+    """Who claims how many messages, when, and until when."""
+
+    instance: str
+    limit: int
+    now: datetime
+    until: datetime
+
+
+class Outbox:
+    """Messages that are owed. Delivery is at least once; (episode, number, notifier) is the key that tells repeats."""
+
+    def __init__(self, engine: StoreEngine, hold: Hold) -> None:
+        """Work on this store."""
+        self._engine = engine
+        self._hold = hold
+
+    def claim(
+        self, *, instance: str, limit: int, ttl: timedelta, notifiers: Collection[str]
+    ) -> tuple[OwedMessage, ...]:
+        """Claim what is to be sent now, at most ``limit`` for each notifier, the longest owed first (semantics 7.3).
+
+        Per (episode, notifier) one message is claimed at a time, and the newest: older ones become superseded, and their
+        reasons are the claimed one's ``overtook``. What comes back is what is true at the claim: episode, sample, thread.
+        """
+        if not notifiers or limit <= 0:
+            return ()
+        self._hold("outbox.claim", "before")
+        with self._engine.write() as connection:
+            now = self._engine.now(connection)
+            claimed: list[OwedMessage] = []
+            for notifier in sorted(set(notifiers)):
+                claimed += self._claim(connection, notifier, _Claiming(instance, limit, now, now + ttl))
+        self._hold("outbox.claim", "after")
+        return tuple(claimed)
+
+    def _claim(self, connection: Connection, notifier: str, claiming: _Claiming) -> list[OwedMessage]:
+        now = claiming.now
+        mine = and_(messages.c.state == MessageState.PENDING.value, messages.c.notifier == notifier)
+        candidates = (
+            connection.execute(
+                select(messages.c.episode_id)
+                .where(mine)
+                .group_by(messages.c.episode_id)
+                .having(
+                    func.max(case((or_(messages.c.next_try_at > now, messages.c.lease_until >= now), 1), else_=0)) == 0
+                )
+                .order_by(func.min(messages.c.owed_at), messages.c.episode_id)
+                .limit(claiming.limit)
+            )
+            .scalars()
+            .all()
+        )
+        if not candidates:
+            return []
+        # The episode's row is the lock of its messages: a message owed after this statement cannot be claimed beside ours.
+        locked = connection.execute(
+            EPISODES.where(episodes.c.id.in_(candidates))
+            .order_by(episodes.c.id)
+            .with_for_update(skip_locked=True, of=episodes)
+        ).all()
+        groups: dict[int, list[Waiting]] = {row.id: [] for row in locked}
+        for row in connection.execute(select(messages).where(mine, messages.c.episode_id.in_(list(groups)))):
+            groups[row.episode_id].append(Waiting(rows.message_of(row), row.lease_until))
+        turns = {episode: next_turn(waiting, now) for episode, waiting in groups.items()}
+        sending = {episode: turn for episode, turn in turns.items() if turn.send is not None}
+        superseded = [{"message": one} for turn in sending.values() for one in turn.superseded]
+        if superseded:
+            connection.execute(_SUPERSEDE, superseded)
+        if not sending:
+            return []
+        connection.execute(_CLAIM, [_claim_values(turn, claiming) for turn in sending.values()])
+        owed = self._describe(connection, notifier, {row.id: row for row in locked}, sending)
+        return sorted(owed, key=lambda one: (one.message.owed_at, one.message.id))
+
+    def _describe(
+        self, connection: Connection, notifier: str, found: dict[int, Row[Any]], sending: dict[int, Turn]
+    ) -> list[OwedMessage]:
+        ids = [turn.send.id for turn in sending.values() if turn.send is not None]
+        described = connection.execute(
+            select(messages, threads.c.channel, threads.c.reference)
+            .outerjoin(
+                threads, and_(threads.c.episode_id == messages.c.episode_id, threads.c.notifier == messages.c.notifier)
+            )
+            .where(messages.c.id.in_(ids), messages.c.notifier == notifier)
+        ).all()
+        stories: dict[tuple[int, int], Row[Any]] = {
+            (row.episode_id, row.number): row
+            for row in connection.execute(select(events).where(events.c.episode_id.in_(list(sending))))
+        }
+        known = known_of(connection, sorted({found[episode].entry_id for episode in sending}))
+        shown = [found[episode].last_run for episode in sending if found[episode].last_run is not None]
+        bodies = {
+            row.run_id: row.body for row in connection.execute(select(samples).where(samples.c.run_id.in_(shown)))
+        }
+        return [
+            OwedMessage(
+                message=rows.message_of(row),
+                event=rows.event_of(stories[row.episode_id, row.number]),
+                episode=rows.episode_of(found[row.episode_id]),
+                sample=rows.sample_of(bodies.get(found[row.episode_id].last_run)),
+                thread=None if row.reference is None else rows.thread_of(row),
+                standing=rows.standing_of(known[found[row.episode_id].entry_id]),
+            )
+            for row in described
+        ]
+
+    def mark(self, message: Message, result: Delivered | Undelivered, next_try_at: datetime | None = None) -> bool:
+        """Write what became of a claimed message; False if its claim was lost meanwhile, and nothing was written.
+
+        An undelivered one is tried again at ``next_try_at``; without that, or when no retry can mend it, it is ``failed``
+        and stays visible.
+        """
+        self._hold("outbox.mark", "before")
+        with self._engine.write() as connection:
+            now = self._engine.now(connection)
+            written = connection.execute(
+                update(messages)
+                .where(
+                    messages.c.id == message.id,
+                    messages.c.token == message.token,
+                    messages.c.state == MessageState.PENDING.value,
+                    messages.c.lease_owner.is_not(None),
+                )
+                .values(lease_owner=None, lease_until=None, **_outcome(result, next_try_at, now))
+            ).rowcount
+            if written and isinstance(result, Delivered) and result.thread is not None:
+                new = self._engine.upsert(threads).values(
+                    episode_id=message.episode,
+                    notifier=message.notifier,
+                    channel=result.thread.channel,
+                    reference=result.thread.reference,
+                )
+                same = {"channel": new.excluded.channel, "reference": new.excluded.reference}
+                connection.execute(new.on_conflict_do_update(index_elements=["episode_id", "notifier"], set_=same))
+        self._hold("outbox.mark", "after")
+        return bool(written)
+
+
+def _outcome(result: Delivered | Undelivered, next_try_at: datetime | None, now: datetime) -> rows.Values:
+    if isinstance(result, Delivered):
+        return {"state": MessageState.SENT.value, "sent_at": now, "problem": result.note, "next_try_at": None}
+    if result.permanent or next_try_at is None:
+        return {"state": MessageState.FAILED.value, "problem": result.sentence, "next_try_at": None}
+    return {"state": MessageState.PENDING.value, "problem": result.sentence, "next_try_at": next_try_at}
+
+
+def _claim_values(turn: Turn, claiming: _Claiming) -> rows.Values:
+    assert turn.send is not None  # noqa: S101 - only turns that send come here
+    return {
+        "message": turn.send.id,
+        "owner": claiming.instance,
+        "until": claiming.until,
+        "now_marks": rows.words_text(mark.value for mark in turn.marks),
+        "now_overtook": rows.words_text(reason.value for reason in turn.overtook),
+    }
+
+
+_SUPERSEDE = (
+    update(messages)
+    .where(messages.c.id == bindparam("message"))
+    .values(state=MessageState.SUPERSEDED.value, lease_owner=None, lease_until=None, token=messages.c.token + 1)
+)
+_CLAIM = (
+    update(messages)
+    .where(messages.c.id == bindparam("message"))
+    .values(
+        token=messages.c.token + 1,
+        attempts=messages.c.attempts + 1,
+        lease_owner=bindparam("owner"),
+        lease_until=bindparam("until"),
+        marks=bindparam("now_marks"),
+        overtook=bindparam("now_overtook"),
+    )
+)

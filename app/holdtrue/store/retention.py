@@ -1,0 +1,210 @@
+"""takes away what is past its time, in small transactions"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Delete,
+    Row,
+    Select,
+    Table,
+    bindparam,
+    delete,
+    func,
+    select,
+    update,
+)
+
+from holdtrue.model import AlertState, Novelty, Outcome, Retention
+from holdtrue.store.engine import StoreEngine
+from holdtrue.store.reads import span_of
+from holdtrue.store.records import Pruned
+from holdtrue.store.spans import joined, thinned
+from holdtrue.store.tables import entries, episodes, evidence, generations, instances, ledger_keys, runs, samples, spans
+
+BATCH = 1000
+"""Rows of one transaction: a save never waits long behind retention."""
+
+
+class Pruning:
+    """Retention, by the rules of semantics 8.2 and 9.1."""
+
+    def __init__(self, engine: StoreEngine, batch: int = BATCH) -> None:
+        """Work on this store."""
+        self._engine = engine
+        self._batch = batch
+
+    def prune(self, retention: Retention, now: datetime) -> Pruned:
+        """Take away what is past its time; how much that was."""
+        return Pruned(
+            spans=self._thin(now - retention.exact_counts),
+            runs=self._runs(retention, now),
+            samples=self._old(samples, samples.c.run_id, samples.c.taken_at < now - retention.samples),
+            evidence=self._old(evidence, evidence.c.id, evidence.c.taken_at < now - retention.evidence),
+            keys=self._keys(now - retention.fixed_keys),
+            instances=self._old(instances, instances.c.instance, instances.c.last_seen < now - retention.bad_runs),
+            texts=self._texts(retention.generations),
+        )
+
+    def _repeat(self, step: Callable[[Connection], int]) -> int:
+        """Repeat a step in transactions of its own until it finds less than a batch."""
+        total = 0
+        while True:
+            with self._engine.write() as connection:
+                done = step(connection)
+            total += done
+            if done < self._batch:
+                return total
+
+    def _old(self, table: Table, key: Column[Any], past: ColumnElement[bool]) -> int:
+        chosen = select(key).where(past).limit(self._batch)
+        return self._repeat(lambda connection: connection.execute(delete(table).where(key.in_(chosen))).rowcount)
+
+    def _keys(self, past: datetime) -> int:
+        """Keys that were fixed long ago: should one come back, it is new again."""
+        total = 0
+        with self._engine.read() as connection:
+            owners = connection.execute(
+                select(ledger_keys.c.entry_id)
+                .where(ledger_keys.c.novelty == Novelty.FIXED.value, ledger_keys.c.last_changed < past)
+                .distinct()
+            ).scalars()
+            found = list(owners)
+        for entry in found:
+            chosen = (
+                select(ledger_keys.c.key)
+                .where(
+                    ledger_keys.c.entry_id == entry,
+                    ledger_keys.c.novelty == Novelty.FIXED.value,
+                    ledger_keys.c.last_changed < past,
+                )
+                .limit(self._batch)
+            )
+            gone = delete(ledger_keys).where(ledger_keys.c.entry_id == entry, ledger_keys.c.key.in_(chosen))
+
+            def step(connection: Connection, gone: Delete = gone, entry: int = entry) -> int:
+                # The entry's lock: a run that is being saved may bring the key back.
+                connection.execute(select(entries.c.id).where(entries.c.id == entry).with_for_update())
+                return connection.execute(gone).rowcount
+
+            total += self._repeat(step)
+        return total
+
+    def _runs(self, retention: Retention, now: datetime) -> int:
+        with self._engine.read() as connection:
+            full = (
+                connection.execute(
+                    select(runs.c.entry_id).group_by(runs.c.entry_id).having(func.count() > retention.runs_kept_in_full)
+                )
+                .scalars()
+                .all()
+            )
+        total = 0
+        for entry in full:
+            with self._engine.read() as connection:
+                oldest_kept = connection.execute(
+                    select(runs.c.due_at)
+                    .where(runs.c.entry_id == entry)
+                    .order_by(runs.c.due_at.desc())
+                    .offset(max(0, retention.runs_kept_in_full - 1))
+                    .limit(1)
+                ).scalar_one()
+            own_spans = spans.c.entry_id == entry
+            in_use = select(episodes.c.first_run).where(
+                episodes.c.entry_id == entry,
+                episodes.c.state != AlertState.RESOLVED.value,
+                episodes.c.first_run.is_not(None),
+            )
+            chosen = (
+                select(runs.c.id)
+                .where(
+                    runs.c.entry_id == entry,
+                    runs.c.due_at < oldest_kept,
+                    (runs.c.outcome == Outcome.HELD.value) | (runs.c.due_at < now - retention.bad_runs),
+                    runs.c.id.not_in(select(spans.c.first_run).where(own_spans)),
+                    runs.c.id.not_in(select(spans.c.last_run).where(own_spans)),
+                    runs.c.id.not_in(in_use),
+                )
+                .limit(self._batch)
+            )
+
+            def step(connection: Connection, chosen: Select[tuple[int]] = chosen) -> int:
+                ids = connection.execute(chosen).scalars().all()
+                connection.execute(delete(samples).where(samples.c.run_id.in_(ids)))
+                return connection.execute(delete(runs).where(runs.c.id.in_(ids))).rowcount
+
+            total += self._repeat(step)
+        return total
+
+    def _thin(self, past: datetime) -> int:
+        """Old spans that differ only in count become hourly ones: lowest, highest and last."""
+        past = past.replace(minute=0, second=0, microsecond=0)
+        gone = 0
+        while True:
+            with self._engine.write() as connection:
+                found = connection.execute(
+                    select(spans, entries.c.invariant, entries.c.database)
+                    .join(entries, entries.c.id == spans.c.entry_id)
+                    .where(spans.c.thinned.is_(False), spans.c.last_at < past)
+                    .order_by(spans.c.entry_id, spans.c.first_at, spans.c.id)
+                    .limit(self._batch)
+                ).all()
+                if not found:
+                    return gone
+                more = len(found) == self._batch
+                gone += _join_neighbours(connection, found, more)
+            if not more:
+                return gone
+
+    def _texts(self, kept: int) -> int:
+        """Old generations keep their number and hash, not their texts."""
+        newest = select(func.max(generations.c.number)).scalar_subquery()
+        with self._engine.write() as connection:
+            return connection.execute(
+                update(generations)
+                .where(generations.c.number <= newest - kept, generations.c.texts != "[]")
+                .values(texts="[]")
+            ).rowcount
+
+
+def _join_neighbours(connection: Connection, found: Sequence[Row[Any]], more: bool) -> int:
+    by_first_run = {row.first_run: row for row in found}
+    groups = thinned([span_of(row) for row in found])
+    if more and len(groups) > 1:
+        groups = groups[:-1]  # the rest of this hour comes with the next batch
+    kept, gone = [], []
+    for group in groups:
+        whole = joined(group)
+        last = by_first_run[group[-1].first_run]
+        gone += [by_first_run[span.first_run].id for span in group[:-1]]
+        kept.append(
+            {
+                "span": last.id,
+                "first_at": whole.first_at,
+                "last_at": whole.last_at,
+                "runs": whole.runs,
+                "lowest": whole.lowest,
+                "highest": whole.highest,
+                "first_run": whole.first_run,
+            }
+        )
+    if gone:
+        connection.execute(delete(spans).where(spans.c.id == bindparam("span")), [{"span": one} for one in gone])
+    connection.execute(_THIN, kept)
+    return len(gone)
+
+
+_THIN = (
+    update(spans)
+    .where(spans.c.id == bindparam("span"))
+    .values(
+        {name: bindparam(name) for name in ("first_at", "last_at", "runs", "lowest", "highest", "first_run")}
+        | {"thinned": True}
+    )
+)

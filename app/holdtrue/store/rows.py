@@ -1,0 +1,457 @@
+"""turns model values into rows and rows into model values"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Row
+
+from holdtrue.model import (
+    AlertState,
+    Disposition,
+    Ending,
+    Episode,
+    Event,
+    Evidence,
+    EvidenceRow,
+    Failure,
+    FailureReason,
+    Health,
+    KeyState,
+    Mark,
+    Message,
+    MessageState,
+    Novelty,
+    Outcome,
+    Position,
+    Reason,
+    Run,
+    RunKind,
+    Sample,
+    Standing,
+    Subject,
+    Thread,
+)
+from holdtrue.store.columns import moment_text
+
+Values = dict[str, Any]
+"""The parameters of one row, by column."""
+
+_HEALTH = {one.value: one for one in Health}
+_OUTCOME = {one.value: one for one in Outcome}
+
+
+def json_text(value: object) -> str:
+    """Compact JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def words_text(words: Iterable[str]) -> str:
+    """A tuple of words as one JSON text; nothing for none."""
+    listed = list(words)
+    return json_text(listed) if listed else ""
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """The words again."""
+    return tuple(json.loads(text)) if text else ()
+
+
+def standing_of(row: Row[Any]) -> Standing:
+    """A standing from a row of ``entries`` joined with ``standings``."""
+    return Standing(
+        row.invariant,
+        row.database,
+        row.since,
+        _HEALTH[row.health],
+        row.good_run,
+        row.good_at,
+        _OUTCOME[row.good_outcome] if row.good_outcome else None,
+        row.good_count,
+        row.good_complete,
+        row.good_definition,
+        row.good_new,
+        row.good_settling,
+        row.good_waived,
+        row.try_at,
+        _OUTCOME[row.try_outcome] if row.try_outcome else None,
+        row.try_reason,
+        row.errors_in_a_row,
+        row.good_freshness_proven,
+    )
+
+
+STANDING_COLUMNS = (
+    "health",
+    "good_run",
+    "good_at",
+    "good_outcome",
+    "good_count",
+    "good_complete",
+    "good_definition",
+    "good_new",
+    "good_settling",
+    "good_waived",
+    "try_at",
+    "try_outcome",
+    "try_reason",
+    "errors_in_a_row",
+    "good_freshness_proven",
+)
+"""The columns of ``standings`` that a decision writes."""
+
+
+def standing_values(standing: Standing) -> Values:
+    """The columns of ``standings`` that a decision writes."""
+    return {
+        "health": standing.health.value,
+        "good_run": standing.good_run,
+        "good_at": standing.good_at,
+        "good_outcome": standing.good_outcome.value if standing.good_outcome else None,
+        "good_count": standing.good_count,
+        "good_complete": standing.good_complete,
+        "good_definition": standing.good_definition,
+        "good_new": standing.good_new,
+        "good_settling": standing.good_settling,
+        "good_waived": standing.good_waived,
+        "try_at": standing.try_at,
+        "try_outcome": standing.try_outcome.value if standing.try_outcome else None,
+        "try_reason": standing.try_reason,
+        "errors_in_a_row": standing.errors_in_a_row,
+        "good_freshness_proven": standing.freshness_proven,
+    }
+
+
+def run_values(entry_id: int, run: Run) -> Values:
+    """A row of ``runs``; the server's raw message is never among it."""
+    failure = run.failure
+    return {
+        "entry_id": entry_id,
+        "due_at": run.due_at,
+        "started_at": run.started_at,
+        "kind": run.kind.value,
+        "outcome": run.outcome.value,
+        "definition": run.definition,
+        "generation": run.generation,
+        "attempt": run.attempt,
+        "token": run.token,
+        "returned": run.returned,
+        "counted": run.counted,
+        "settling": run.settling,
+        "waived": run.waived,
+        "new": run.new,
+        "known": run.known,
+        "came_back": run.came_back,
+        "fixed": run.fixed,
+        "complete": run.complete,
+        "of_a_sample": run.of_a_sample,
+        "rebaselined": run.rebaselined,
+        "failure_reason": failure.reason.value if failure else None,
+        "failure_sentence": failure.sentence if failure else None,
+        "failure_sqlstate": failure.sqlstate if failure else None,
+        "failure_position": failure.position if failure else None,
+        "position": position_text(run.position),
+        "duration": run.duration,
+        "statement": run.statement,
+        "instance": run.instance,
+        "missed": run.missed,
+        "confirms": run.confirms,
+    }
+
+
+def run_of(row: Row[Any], sample: Sample | None = None) -> Run:
+    """A run from a row of ``runs`` with its entry's ``invariant`` and ``database``."""
+    failure = None
+    if row.failure_reason is not None:
+        failure = Failure(
+            FailureReason(row.failure_reason), row.failure_sentence or "", row.failure_sqlstate, row.failure_position
+        )
+    return Run(
+        invariant=row.invariant,
+        database=row.database,
+        definition=row.definition,
+        due_at=row.due_at,
+        started_at=row.started_at,
+        outcome=_OUTCOME[row.outcome],
+        kind=RunKind(row.kind),
+        id=row.id,
+        attempt=row.attempt,
+        token=row.token,
+        generation=row.generation,
+        returned=row.returned,
+        counted=row.counted,
+        settling=row.settling,
+        waived=row.waived,
+        new=row.new,
+        known=row.known,
+        came_back=row.came_back,
+        fixed=row.fixed,
+        complete=row.complete,
+        of_a_sample=row.of_a_sample,
+        rebaselined=row.rebaselined,
+        failure=failure,
+        position=position_of(row.position),
+        duration=row.duration,
+        statement=row.statement,
+        sample=sample,
+        instance=row.instance,
+        missed=row.missed,
+        confirms=row.confirms,
+    )
+
+
+def position_text(position: Position | None) -> str | None:
+    """A position as a JSON list, in the order of its fields."""
+    if position is None:
+        return None
+    return json_text(
+        [
+            position.replica,
+            moment_text(position.moment),
+            position.role,
+            position.system,
+            position.timeline,
+            position.log_position,
+            position.snapshot,
+            None if position.in_progress is None else list(position.in_progress),
+            None if position.lag is None else position.lag // timedelta(microseconds=1),
+            position.freshness_proven,
+        ]
+    )
+
+
+def position_of(text: str | None) -> Position | None:
+    """The position again."""
+    if text is None:
+        return None
+    replica, moment, role, system, timeline, log_position, snapshot, in_progress, lag, proven = json.loads(text)
+    return Position(
+        replica,
+        datetime.fromisoformat(moment),
+        role,
+        system,
+        timeline,
+        log_position,
+        snapshot,
+        None if in_progress is None else tuple(in_progress),
+        None if lag is None else timedelta(microseconds=lag),
+        proven,
+    )
+
+
+def sample_text(sample: Sample) -> str:
+    """A sample as JSON."""
+    return json_text(
+        {
+            "columns": sample.columns,
+            "rows": sample.rows,
+            "keys": sample.keys,
+            "novelties": sample.novelties,
+            "masked": sorted(sample.masked),
+        }
+    )
+
+
+def sample_of(text: str | None) -> Sample | None:
+    """The sample again."""
+    if text is None:
+        return None
+    body = json.loads(text)
+    return Sample(
+        columns=tuple(body["columns"]),
+        rows=tuple(tuple(row) for row in body["rows"]),
+        keys=tuple(body["keys"]),
+        novelties=tuple(body["novelties"]),
+        masked=frozenset(body["masked"]),
+    )
+
+
+def evidence_text(evidence: Evidence) -> str:
+    """Evidence as JSON."""
+    return json_text(
+        {
+            "violation_columns": evidence.violation_columns,
+            "violation": evidence.violation,
+            "rows": [
+                {
+                    "table": row.table,
+                    "columns": row.columns,
+                    "values": row.values,
+                    "types": row.types,
+                    "is_parent": row.is_parent,
+                    "xid": row.xid,
+                    "committed_at": None if row.committed_at is None else moment_text(row.committed_at),
+                }
+                for row in evidence.rows
+            ],
+            "position": position_text(evidence.position),
+            "schema_sql": evidence.schema_sql,
+            "left_out": evidence.left_out,
+            "pseudonymised": evidence.pseudonymised,
+            "incomplete": evidence.incomplete,
+        }
+    )
+
+
+def evidence_of(key: str, text: str) -> Evidence:
+    """The evidence again."""
+    body = json.loads(text)
+    position = position_of(body["position"])
+    assert position is not None  # noqa: S101 - evidence_text always writes one
+    return Evidence(
+        key=key,
+        violation_columns=tuple(body["violation_columns"]),
+        violation=tuple(body["violation"]),
+        rows=tuple(
+            EvidenceRow(
+                table=row["table"],
+                columns=tuple(row["columns"]),
+                values=tuple(row["values"]),
+                types=tuple(row["types"]),
+                is_parent=row["is_parent"],
+                xid=row["xid"],
+                committed_at=None if row["committed_at"] is None else datetime.fromisoformat(row["committed_at"]),
+            )
+            for row in body["rows"]
+        ),
+        position=position,
+        schema_sql=body["schema_sql"],
+        left_out=tuple(body["left_out"]),
+        pseudonymised=tuple(body["pseudonymised"]),
+        incomplete=body["incomplete"],
+    )
+
+
+def key_values(entry_id: int, key: KeyState) -> Values:
+    """A row of ``ledger_keys``."""
+    return {
+        "entry_id": entry_id,
+        "key": key.key,
+        "disposition": key.disposition.value,
+        "novelty": key.novelty.value,
+        "first_seen": key.first_seen,
+        "last_changed": key.last_changed,
+        "first_counted": key.first_counted,
+        "shown": key.shown,
+    }
+
+
+def key_of(row: Row[Any]) -> KeyState:
+    """A key's state from a row of ``ledger_keys``."""
+    return KeyState(
+        key=row.key,
+        disposition=Disposition(row.disposition),
+        novelty=Novelty(row.novelty),
+        first_seen=row.first_seen,
+        last_changed=row.last_changed,
+        first_counted=row.first_counted,
+        shown=row.shown,
+    )
+
+
+_EPISODE_PLAIN = (
+    "opened_at",
+    "definition",
+    "severity",
+    "owner",
+    "fired_at",
+    "ended_at",
+    "first_run",
+    "last_run",
+    "count",
+    "count_complete",
+    "peak",
+    "violated_in_a_row",
+    "held_in_a_row",
+    "told_count",
+    "told_at",
+    "new_since_told",
+    "at_first_look",
+    "follows",
+    "events",
+    "acknowledged_by",
+    "acknowledged_at",
+    "note",
+)
+
+
+def episode_values(episode: Episode) -> Values:
+    """The columns of ``episodes``, apart from its id and entry."""
+    values: Values = {name: getattr(episode, name) for name in _EPISODE_PLAIN}
+    values["subject"] = episode.subject.value
+    values["state"] = episode.state.value
+    values["ending"] = episode.ending.value if episode.ending else None
+    return values
+
+
+def episode_of(row: Row[Any]) -> Episode:
+    """An episode from a row of ``episodes`` with its entry's ``invariant`` and ``database``."""
+    values = row._mapping
+    return Episode(
+        invariant=values["invariant"],
+        database=values["database"],
+        subject=Subject(values["subject"]),
+        state=AlertState(values["state"]),
+        id=values["id"],
+        ending=Ending(values["ending"]) if values["ending"] else None,
+        **{name: values[name] for name in _EPISODE_PLAIN},
+    )
+
+
+def event_values(episode_id: int, event: Event) -> Values:
+    """A row of ``events``."""
+    return {
+        "episode_id": episode_id,
+        "number": event.number,
+        "name": event.name,
+        "at": event.at,
+        "reason": event.reason.value if event.reason else None,
+        "marks": words_text(mark.value for mark in event.marks),
+        "count": event.count,
+        "detail": event.detail,
+        "run": event.run,
+    }
+
+
+def event_of(row: Row[Any]) -> Event:
+    """An event from a row of ``events``."""
+    values = row._mapping
+    return Event(
+        number=values["number"],
+        name=values["name"],
+        at=values["at"],
+        reason=Reason(values["reason"]) if values["reason"] else None,
+        marks=tuple(Mark(word) for word in words_of(values["marks"])),
+        count=values["count"],
+        detail=values["detail"],
+        run=values["run"],
+        episode=values["episode_id"],
+    )
+
+
+def message_of(row: Row[Any]) -> Message:
+    """A message from a row of ``messages``."""
+    return Message(
+        id=row.id,
+        episode=row.episode_id,
+        number=row.number,
+        notifier=row.notifier,
+        reason=Reason(row.reason),
+        state=MessageState(row.state),
+        owed_at=row.owed_at,
+        marks=tuple(Mark(word) for word in words_of(row.marks)),
+        attempts=row.attempts,
+        token=row.token,
+        next_try_at=row.next_try_at,
+        sent_at=row.sent_at,
+        problem=row.problem,
+        overtook=tuple(Reason(word) for word in words_of(row.overtook)),
+    )
+
+
+def thread_of(row: Row[Any]) -> Thread:
+    """A thread from a row of ``threads``."""
+    return Thread(channel=row.channel, reference=row.reference)

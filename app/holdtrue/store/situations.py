@@ -1,0 +1,170 @@
+"""reads what a decision looks at, and writes what it decided, with its events and owed messages"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, func, insert, or_, select, update
+
+from holdtrue.model import AlertState, Change, Decision, Episode, MessageState, Situation, Subject
+from holdtrue.store import rows
+from holdtrue.store.tables import entries, episodes, events, messages, spans, standings
+
+_LOCK = (
+    select(entries).where(entries.c.id.in_(bindparam("ids", expanding=True))).order_by(entries.c.id).with_for_update()
+)
+
+_KNOWN = (
+    select(
+        entries.c.id,
+        entries.c.invariant,
+        entries.c.database,
+        entries.c.since,
+        *(column for column in standings.c if column.name != "entry_id"),
+        spans.c.outcome.label("span_outcome"),
+        spans.c.counted.label("span_counted"),
+        spans.c.definition.label("span_definition"),
+        spans.c.complete.label("span_complete"),
+        spans.c.last_at.label("span_last_at"),
+    )
+    .join(standings, standings.c.entry_id == entries.c.id)
+    .outerjoin(spans, spans.c.id == standings.c.span_id)
+    .where(entries.c.id.in_(bindparam("ids", expanding=True)))
+)
+
+_newest_ended = (
+    select(func.max(episodes.c.id))
+    .where(
+        episodes.c.entry_id.in_(bindparam("ids", expanding=True)),
+        episodes.c.subject == Subject.VIOLATION.value,
+        episodes.c.state == AlertState.RESOLVED.value,
+    )
+    .group_by(episodes.c.entry_id)
+)
+
+EPISODES = select(episodes, entries.c.invariant, entries.c.database).join(entries, entries.c.id == episodes.c.entry_id)
+"""Episodes with the names of their entry."""
+
+_CONCERNED = EPISODES.where(
+    episodes.c.entry_id.in_(bindparam("ids", expanding=True)),
+    or_(episodes.c.state != AlertState.RESOLVED.value, episodes.c.id.in_(_newest_ended)),
+)
+
+
+def lock_entries(connection: Connection, ids: Iterable[int]) -> dict[int, Row[Any]]:
+    """Lock entries until the transaction ends, in one order for everybody, and read their rows."""
+    found: Sequence[Row[Any]] = connection.execute(_LOCK, {"ids": sorted(ids)}).all()
+    return {row.id: row for row in found}
+
+
+def known_of(connection: Connection, ids: Sequence[int]) -> dict[int, Row[Any]]:
+    """Standings and newest spans. Read after the lock: a joined row read with it could be older than the lock."""
+    return {row.id: row for row in connection.execute(_KNOWN, {"ids": ids})}
+
+
+def situations_of(connection: Connection, known: dict[int, Row[Any]]) -> dict[int, Situation]:
+    """What decisions look at, for these entries."""
+    grouped: dict[int, dict[str, Episode]] = {}
+    for row in connection.execute(_CONCERNED, {"ids": list(known)}):
+        episode = rows.episode_of(row)
+        place = "previous" if not episode.open else "alert" if episode.subject is Subject.VIOLATION else "unchecked"
+        grouped.setdefault(row.entry_id, {})[place] = episode
+    nothing: dict[str, Episode] = {}
+    return {
+        entry: Situation(standing=rows.standing_of(row), **grouped.get(entry, nothing)) for entry, row in known.items()
+    }
+
+
+class Decisions:
+    """Collects what several decisions write, so that a batch costs a few statements."""
+
+    def __init__(self, now: datetime, *, standings_too: bool = True) -> None:
+        """All that is owed is owed at ``now``; a save writes the standings itself, together with its own facts."""
+        self._now = now
+        self._standings_too = standings_too
+        self._standings: list[rows.Values] = []
+        self._changed: list[rows.Values] = []
+        self._opened: list[tuple[int, Change, Sequence[str]]] = []
+        self._events: list[rows.Values] = []
+        self._messages: list[rows.Values] = []
+        self.opened: dict[tuple[int, Subject], int] = {}
+
+    def add(self, entry_id: int, situation: Situation, decision: Decision, notifiers: Sequence[str]) -> None:
+        """Take one decision, and check that it numbers its events as the episode's next ones (semantics 7.3).
+
+        Raises:
+            ValueError: numbers with a gap, or an episode that the decision was not shown.
+        """
+        if self._standings_too and decision.standing is not situation.standing:
+            self._standings.append({"entry": entry_id, **rows.standing_values(decision.standing)})
+        shown = {one.id: one for one in (situation.alert, situation.unchecked, situation.previous) if one is not None}
+        for change in decision.changes:
+            episode = change.episode
+            before = shown.get(episode.id)
+            if episode.id and before is None:
+                raise ValueError(f"a decision changes episode {episode.id}, which is none of its situation")
+            first = (before.events if before else 0) + 1
+            numbers = [event.number for event in change.events]
+            if numbers != list(range(first, first + len(numbers))) or episode.events != first + len(numbers) - 1:
+                raise ValueError(f"events {numbers} of an episode with {episode.events} do not follow {first - 1}")
+            if before is None:
+                self._opened.append((entry_id, change, notifiers))
+            else:
+                self._changed.append({"episode": episode.id, **rows.episode_values(episode)})
+                self._tell(episode.id, change, notifiers)
+
+    def flush(self, connection: Connection) -> None:
+        """Write everything: ended episodes before new ones, since one subject has one open episode."""
+        if self._standings:
+            connection.execute(_SET_STANDING, self._standings)
+        if self._changed:
+            self._changed.sort(key=lambda values: int(values["episode"]))
+            connection.execute(_SET_EPISODE, self._changed)
+        if self._opened:
+            new = [{"entry_id": entry, **rows.episode_values(change.episode)} for entry, change, _ in self._opened]
+            numbers = connection.execute(_NEW_EPISODE, new).scalars().all()
+            for number, (entry, change, notifiers) in zip(numbers, self._opened, strict=True):
+                if change.episode.open:
+                    self.opened[entry, change.episode.subject] = number
+                self._tell(number, change, notifiers)
+        if self._events:
+            connection.execute(insert(events), self._events)
+        if self._messages:
+            connection.execute(insert(messages), self._messages)
+
+    def _tell(self, episode_id: int, change: Change, notifiers: Sequence[str]) -> None:
+        for event in change.events:
+            self._events.append(rows.event_values(episode_id, event))
+            if event.reason is None:
+                continue
+            for notifier in dict.fromkeys(notifiers):
+                self._messages.append(
+                    {
+                        "episode_id": episode_id,
+                        "number": event.number,
+                        "notifier": notifier,
+                        "reason": event.reason.value,
+                        "state": MessageState.PENDING.value,
+                        "owed_at": self._now,
+                        "marks": rows.words_text(mark.value for mark in event.marks),
+                        "overtook": "",
+                        "attempts": 0,
+                        "token": 0,
+                        "problem": "",
+                    }
+                )
+
+
+_SET_STANDING = (
+    update(standings)
+    .where(standings.c.entry_id == bindparam("entry"))
+    .values({name: bindparam(name) for name in rows.STANDING_COLUMNS})
+)
+_SET_EPISODE = (
+    update(episodes)
+    .where(episodes.c.id == bindparam("episode"))
+    .values({column.name: bindparam(column.name) for column in episodes.c if column.name not in ("id", "entry_id")})
+)
+_NEW_EPISODE = insert(episodes).returning(episodes.c.id, sort_by_parameter_order=True)

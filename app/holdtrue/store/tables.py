@@ -1,0 +1,368 @@
+"""the tables, private to the store; ``migrations`` makes them and ``check`` compares the two"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Date,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from holdtrue.store.columns import Identity, Lasting, Moment
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# The catalog in force is the row with the highest number (semantics 1.3).
+generations = Table(
+    "generations",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("content_hash", String(128), nullable=False),
+    Column("texts", Text, nullable=False),
+    Column("loaded_at", Moment, nullable=False),
+    Column("loaded_by", Text, nullable=False),
+)
+
+# One (invariant, database) of the catalog, its due time and its lease. Whatever belongs to an entry (standing, spans, keys,
+# episodes) is written only by a transaction that holds this row's lock: that is what keeps runs, the watch and people apart.
+entries = Table(
+    "entries",
+    metadata,
+    Column("id", Identity, primary_key=True),
+    Column("invariant", String(63), nullable=False),
+    Column("database", Text, nullable=False),
+    Column("since", Moment, nullable=False),
+    Column("retired_at", Moment),
+    Column("generation", Integer, nullable=False),
+    Column("definition", String(128), nullable=False),
+    Column("severity", String(16), nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("schedule_key", Text, nullable=False),
+    Column("schedule_generation", Integer, nullable=False),
+    # The due time that is next, and the first due time of a schedule that changed while that one was still owed.
+    Column("next_due", Moment, nullable=False),
+    Column("upcoming_due", Moment),
+    Column("last_due", Moment),
+    # When it may be claimed: its due time, a retry of it, or an extra run; NULL once retired.
+    Column("claimable_at", Moment, index=True),
+    Column("retry_at", Moment),
+    Column("attempts", Integer, nullable=False),
+    Column("extra_due", Moment),
+    Column("extra_kind", String(16)),
+    Column("extra_for", BigInteger),
+    # The fence: the token only grows, and a result counts only under the newest one.
+    Column("token", BigInteger, nullable=False),
+    Column("lease_owner", Text),
+    Column("lease_until", Moment),
+    UniqueConstraint("invariant", "database"),
+)
+
+# What is known now of an entry, and what its ledger was made with.
+standings = Table(
+    "standings",
+    metadata,
+    Column("entry_id", Identity, ForeignKey("entries.id"), primary_key=True, autoincrement=False),
+    Column("health", String(16), nullable=False),
+    Column("good_run", BigInteger),
+    Column("good_at", Moment),
+    Column("good_outcome", String(16)),
+    Column("good_count", BigInteger),
+    Column("good_complete", Boolean, nullable=False),
+    Column("good_definition", String(128), nullable=False),
+    Column("good_new", BigInteger, nullable=False),
+    Column("good_settling", BigInteger, nullable=False),
+    Column("good_waived", BigInteger, nullable=False),
+    Column("try_at", Moment),
+    Column("try_outcome", String(16)),
+    Column("try_reason", Text, nullable=False),
+    Column("errors_in_a_row", Integer, nullable=False),
+    Column("good_freshness_proven", Boolean, nullable=False),
+    Column("good_position", Text),
+    Column("complete_at", Moment),
+    Column("complete_definition", String(128)),
+    Column("complete_position", Text),
+    Column("looked_before", Boolean, nullable=False),
+    Column("secret_id", Text, nullable=False),
+    Column("key_columns", Text, nullable=False),
+    Column("timezone", Text, nullable=False),
+    Column("horizon", Text),
+    Column("span_id", BigInteger),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", Identity, primary_key=True),
+    Column("entry_id", BigInteger, ForeignKey("entries.id"), nullable=False),
+    Column("due_at", Moment, nullable=False),
+    Column("started_at", Moment, nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("outcome", String(16), nullable=False),
+    Column("definition", String(128), nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("returned", BigInteger, nullable=False),
+    Column("counted", BigInteger, nullable=False),
+    Column("settling", BigInteger, nullable=False),
+    Column("waived", BigInteger, nullable=False),
+    Column("new", BigInteger, nullable=False),
+    Column("known", BigInteger, nullable=False),
+    Column("came_back", BigInteger, nullable=False),
+    Column("fixed", BigInteger, nullable=False),
+    Column("complete", Boolean, nullable=False),
+    Column("of_a_sample", Boolean, nullable=False),
+    Column("rebaselined", Text, nullable=False),
+    Column("failure_reason", String(32)),
+    Column("failure_sentence", Text),
+    Column("failure_sqlstate", String(8)),
+    Column("failure_position", Integer),
+    Column("position", Text),
+    Column("duration", Lasting, nullable=False),
+    Column("statement", Lasting, nullable=False),
+    Column("instance", Text, nullable=False),
+    Column("missed", Integer, nullable=False),
+    Column("confirms", BigInteger),
+    # A due time is recorded once, whoever claimed it how often (semantics 8.1).
+    UniqueConstraint("entry_id", "due_at"),
+)
+
+samples = Table(
+    "samples",
+    metadata,
+    Column("run_id", Identity, primary_key=True, autoincrement=False),
+    Column("taken_at", Moment, nullable=False, index=True),
+    Column("body", Text, nullable=False),
+)
+
+spans = Table(
+    "spans",
+    metadata,
+    Column("id", Identity, primary_key=True),
+    Column("entry_id", BigInteger, ForeignKey("entries.id"), nullable=False),
+    Column("first_at", Moment, nullable=False),
+    Column("last_at", Moment, nullable=False),
+    Column("outcome", String(16), nullable=False),
+    Column("counted", BigInteger, nullable=False),
+    Column("definition", String(128), nullable=False),
+    Column("complete", Boolean, nullable=False),
+    Column("runs", Integer, nullable=False),
+    Column("lowest", BigInteger, nullable=False),
+    Column("highest", BigInteger, nullable=False),
+    Column("first_run", BigInteger, nullable=False),
+    Column("last_run", BigInteger, nullable=False),
+    Column("thinned", Boolean, nullable=False),
+    Index(None, "entry_id", "first_at"),
+)
+
+ledger_keys = Table(
+    "ledger_keys",
+    metadata,
+    Column("entry_id", BigInteger, ForeignKey("entries.id"), primary_key=True, autoincrement=False),
+    Column("key", Text, primary_key=True),
+    Column("disposition", String(16), nullable=False),
+    Column("novelty", String(16), nullable=False),
+    Column("first_seen", Moment, nullable=False),
+    Column("last_changed", Moment, nullable=False),
+    Column("first_counted", Moment),
+    Column("shown", Text, nullable=False),
+)
+
+evidence = Table(
+    "evidence",
+    metadata,
+    Column("id", Identity, primary_key=True),
+    Column("entry_id", BigInteger, ForeignKey("entries.id"), nullable=False),
+    Column("key", Text, nullable=False),
+    Column("episode_id", BigInteger, index=True),
+    Column("run_id", BigInteger, nullable=False),
+    Column("taken_at", Moment, nullable=False, index=True),
+    Column("body", Text, nullable=False),
+    Column("last_good", Text),
+    Column("last_good_at", Moment),
+    UniqueConstraint("entry_id", "key"),
+)
+
+episodes = Table(
+    "episodes",
+    metadata,
+    Column("id", Identity, primary_key=True),
+    Column("entry_id", BigInteger, ForeignKey("entries.id"), nullable=False),
+    Column("subject", String(16), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("opened_at", Moment, nullable=False),
+    Column("definition", String(128), nullable=False),
+    Column("severity", String(16), nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("fired_at", Moment),
+    Column("ended_at", Moment),
+    Column("ending", String(16)),
+    Column("first_run", BigInteger),
+    Column("last_run", BigInteger),
+    Column("count", BigInteger, nullable=False),
+    Column("count_complete", Boolean, nullable=False),
+    Column("peak", BigInteger, nullable=False),
+    Column("violated_in_a_row", Integer, nullable=False),
+    Column("held_in_a_row", Integer, nullable=False),
+    Column("told_count", BigInteger, nullable=False),
+    Column("told_at", Moment),
+    Column("new_since_told", BigInteger, nullable=False),
+    Column("at_first_look", Boolean, nullable=False),
+    Column("follows", BigInteger),
+    Column("events", Integer, nullable=False),
+    Column("acknowledged_by", Text, nullable=False),
+    Column("acknowledged_at", Moment),
+    Column("note", Text, nullable=False),
+    Index(None, "entry_id", "subject", "id"),
+    # One open episode per entry and subject, whatever races.
+    Index(
+        "uq_episodes_open",
+        "entry_id",
+        "subject",
+        unique=True,
+        sqlite_where=text("state != 'resolved'"),
+        postgresql_where=text("state != 'resolved'"),
+    ),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("episode_id", BigInteger, ForeignKey("episodes.id"), primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    Column("at", Moment, nullable=False),
+    Column("reason", String(16)),
+    Column("marks", Text, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("run", BigInteger),
+)
+
+# Owed in the transaction that changed the state (semantics 7.3); (episode, number, notifier) is a message's key.
+messages = Table(
+    "messages",
+    metadata,
+    Column("id", Identity, primary_key=True),
+    Column("episode_id", BigInteger, ForeignKey("episodes.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("notifier", Text, nullable=False),
+    Column("reason", String(16), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("owed_at", Moment, nullable=False),
+    Column("marks", Text, nullable=False),
+    Column("overtook", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("lease_owner", Text),
+    Column("lease_until", Moment),
+    Column("next_try_at", Moment),
+    Column("sent_at", Moment),
+    Column("problem", Text, nullable=False),
+    UniqueConstraint("episode_id", "number", "notifier"),
+    Index(None, "state", "notifier", "owed_at"),
+)
+
+threads = Table(
+    "threads",
+    metadata,
+    Column("episode_id", BigInteger, ForeignKey("episodes.id"), primary_key=True, autoincrement=False),
+    Column("notifier", Text, primary_key=True),
+    Column("channel", Text, nullable=False),
+    Column("reference", Text, nullable=False),
+)
+
+costs = Table(
+    "costs",
+    metadata,
+    Column("entry_id", BigInteger, ForeignKey("entries.id"), primary_key=True, autoincrement=False),
+    Column("day", Date, primary_key=True),
+    Column("runs", Integer, nullable=False),
+    Column("errors", Integer, nullable=False),
+    Column("statement", Lasting, nullable=False),
+    Column("slowest", Lasting, nullable=False),
+)
+
+# Violations that people took as they are, until a date (semantics 5.4).
+accepted_keys = Table(
+    "accepted_keys",
+    metadata,
+    Column("entry_id", BigInteger, ForeignKey("entries.id"), primary_key=True, autoincrement=False),
+    Column("key", Text, primary_key=True),
+    Column("reason", Text, nullable=False),
+    Column("accepted_by", Text, nullable=False),
+    Column("accepted_at", Moment, nullable=False),
+    Column("until", Moment, nullable=False),
+)
+
+# The server identity that people accepted for a database after another one appeared (semantics 2.3).
+accepted_systems = Table(
+    "accepted_systems",
+    metadata,
+    Column("database", Text, primary_key=True),
+    Column("system", Text, nullable=False),
+    Column("accepted_by", Text, nullable=False),
+    Column("accepted_at", Moment, nullable=False),
+)
+
+# Leases that are no entry's: the watch, retention.
+named_leases = Table(
+    "named_leases",
+    metadata,
+    Column("name", String(63), primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("lease_until", Moment, nullable=False),
+)
+
+instances = Table(
+    "instances",
+    metadata,
+    Column("instance", Text, primary_key=True),
+    Column("host", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("started_at", Moment, nullable=False),
+    Column("last_seen", Moment, nullable=False),
+    Column("reload_at", Moment),
+    Column("reload_successful", Boolean),
+    Column("reload_problems", Text, nullable=False),
+    Column("reload_generation", Integer, nullable=False),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", Identity, primary_key=True),
+    Column("at", Moment, nullable=False),
+    Column("who", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+)
+
+tickets = Table(
+    "tickets",
+    metadata,
+    Column("id", String(128), primary_key=True),
+    Column("episode_id", BigInteger, ForeignKey("episodes.id"), nullable=False, index=True),
+    Column("created_at", Moment, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("files", Text, nullable=False),
+)
