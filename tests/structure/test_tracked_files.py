@@ -100,7 +100,7 @@ def test_no_test_sleeps_to_decide_an_order() -> None:
     found = {
         name: lines
         for name, text in texts()
-        if name.startswith("tests/") and name.endswith(".py")
+        if re.search(r"^tests/.*\b(test_\w+|conftest)\.py$", name)
         for lines in [sleeps_outside_loops(text)]
         if lines
     }
