@@ -49,6 +49,14 @@ class Schema:
                 raise _unknown(revision)
             command.upgrade(config, "head")
 
+    def prepare(self) -> None:
+        """Upgrade what is this process's own to upgrade; otherwise require the current schema."""
+        with self._engine.read() as connection:
+            revision = _revision(connection)
+        if revision is None or (revision != HEAD and self._engine.dialect == "sqlite"):
+            self.upgrade()
+        self.require_current()
+
     def require_current(self) -> None:
         """One cheap look.
 

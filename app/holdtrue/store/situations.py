@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, func, insert, or_, select, update
 
 from holdtrue.model import AlertState, Change, Decision, Episode, MessageState, Situation, Subject
 from holdtrue.store import rows
@@ -16,7 +16,7 @@ _LOCK = (
     select(entries).where(entries.c.id.in_(bindparam("ids", expanding=True))).order_by(entries.c.id).with_for_update()
 )
 
-_KNOWN = (
+_KNOWN: Select[Any] = (
     select(
         entries.c.id,
         entries.c.invariant,

@@ -57,6 +57,14 @@ class Store:
         with self._engine.read() as connection:
             return self._engine.now(connection)
 
+    def prepare(self) -> None:
+        """Make the store ready for this version at a start.
+
+        A store without a schema gets one, and a SQLite file is upgraded: it has one user. A PostgreSQL store of another
+        version is refused, since other instances may be using it.
+        """
+        self._schema.prepare()
+
     def upgrade(self) -> None:
         """Run the migrations that are missing."""
         self._schema.upgrade()
