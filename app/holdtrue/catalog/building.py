@@ -53,26 +53,31 @@ def examine(texts: Mapping[str, str], *, environ: Mapping[str, str], allow_empty
         databases=None if config is None else {one.name: one for one in config.databases},
         allow_empty=allow_empty,
     )
-    if config is not None and any(one.fatal for one in problems):
+    refused = any(one.fatal for one in problems)
+    if refused:
         around = Surroundings(texts, around.lines, None, allow_empty)
     invariants: list[Invariant] = []
     names: dict[str, list[Place]] = {}
     for file in sorted(texts):
         if file == CONFIG or not file.lower().endswith((".yaml", ".yml")):
             continue
+        before = len(problems)
         fields = _read_file(file, texts[file], problems)
+        refused = refused or any(one.fatal for one in problems[before:])
         if fields is None:
             continue
         defaults = fields.get("defaults")
         for own in fields.get("invariants", ()):
             if "name" in own:
                 names.setdefault(own.get("name"), []).append(own.written["name"][1].place)
-            invariant = read_invariant(own, defaults, around, problems)
-            if invariant is not None:
+            invariant = read_invariant(own, defaults, around, problems, refused=refused)
+            if invariant is None:
+                refused = True
+            else:
                 invariants.append(invariant)
     problems.extend(_duplicates(names))
     problems.extend(_renamed(invariants, names))
-    if not invariants and not allow_empty and not any(one.fatal for one in problems):
+    if not invariants and not allow_empty and not refused:
         problems.append(
             Problem(Place(CONFIG, 1, 1), "there is no invariant at all; --allow-empty says that this is meant")
         )

@@ -49,9 +49,9 @@ class _Asked:
 
 
 def read_invariant(
-    own: Fields, defaults: Fields | None, around: Surroundings, problems: list[Problem]
+    own: Fields, defaults: Fields | None, around: Surroundings, problems: list[Problem], *, refused: bool = False
 ) -> Invariant | None:
-    """The invariant, or None if anything before it or about it is refused; every problem is noted."""
+    """The invariant, or None if it is ``refused`` already or anything about it is now; every problem is noted."""
     found: list[Problem] = []
     has = effective(own, defaults)
     schedule = rules.schedule_of(has, found)
@@ -68,8 +68,8 @@ def read_invariant(
         message = "`timeout` is longer than the interval: runs would miss their due times"
         found.append(Problem(has.node("timeout").place, message, fatal=False))
     problems.extend(found)
-    if source is None or any(one.fatal for one in problems):
-        return None  # a refused catalog has no invariants, and fields that could not be read are not there to be used
+    if source is None or refused or any(one.fatal for one in found):
+        return None  # fields that could not be read are not there to be used
     policy = has.get("policy")
     shared = _shared(has, source.sql, policy)
     return Invariant(
