@@ -12,6 +12,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from holdtrue.catalog import build_catalog
+
 CHART = Path(__file__).parents[2] / "helm" / "holdtrue"
 VALUES: dict[str, Any] = {
     "config": {"databases": {"payments": {"replicas": [{"name": "r1", "url": "${PAYMENTS_REPLICA_URL}"}]}}},
@@ -148,6 +150,22 @@ def test_the_files_arrive_byte_for_byte() -> None:
     text = "version: 1\ninvariants:\n  - name: a\n    sql: |\n      SELECT '{{ x }}'  -- ü, \"quoted\"\n"
     maps = [one for one in render(invariants={"a.yaml": text}) if one["kind"] == "ConfigMap"]
     assert {"a.yaml": text} in [one["data"] for one in maps]
+
+
+def test_what_is_mounted_is_a_catalog_that_holdtrue_accepts() -> None:
+    invariant = """
+version: 1
+defaults: {database: payments}
+invariants:
+  - {name: a, key: [id], sql: SELECT id FROM t WHERE broken}
+"""
+    texts = {}
+    for one in render(invariants={"a.yaml": invariant}):
+        if one["kind"] == "ConfigMap":
+            folder = "invariants/" if one["metadata"]["name"].endswith("-invariants") else ""
+            texts |= {f"{folder}{name}": text for name, text in one["data"].items()}
+    catalog = build_catalog(texts, environ={"PAYMENTS_REPLICA_URL": "postgresql://replica/payments"})
+    assert [(one.name, database) for one, database in catalog.entries()] == [("a", "payments")]
 
 
 def test_the_store_lies_on_the_volume_unless_another_is_named() -> None:
