@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from holdtrue.metrics.names import METRICS
 from holdtrue.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -92,3 +94,24 @@ def test_every_setting_that_the_examples_name_is_one() -> None:
     }
     assert named
     assert {(path, word) for path, word in named if word not in known} == set()
+
+
+def test_the_grafana_dashboard_asks_for_metrics_and_labels_that_there_are() -> None:
+    names = {metric.name: {*metric.labels, "instance", "job"} for metric in METRICS}
+    board = json.loads((DEPLOY / "grafana" / "holdtrue.json").read_text())
+    expressions = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    assert len(expressions) > 8
+    for expression in expressions:
+        for name, matchers in re.findall(r"(holdtrue_\w+)(\{[^}]*\})?", expression):
+            assert name in names, expression
+            assert set(re.findall(r"(\w+)=~", matchers)) <= names[name], expression
+
+
+def test_what_instances_share_is_aggregated_by_max_and_what_they_count_by_sum() -> None:
+    """Semantics 10: every instance exports the same series of the store; a plain sum would count them once each."""
+    board = json.loads((DEPLOY / "grafana" / "holdtrue.json").read_text())
+    for expression in [target["expr"] for panel in board["panels"] for target in panel["targets"]]:
+        for name in re.findall(r"holdtrue_\w+", expression):
+            before = re.escape(name)
+            wanted = r"sum by \([^)]*\)\(rate\(" if name.endswith("_total") else r"(max by \([^)]*\)|min)\("
+            assert re.search(wanted + before, expression), expression
