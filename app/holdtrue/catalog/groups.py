@@ -14,13 +14,17 @@ from holdtrue.model import Problem
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key: its shape, what it means in one sentence, and its default as people write it."""
+    """One key: its shape, what it means in one sentence, and its default as people write it.
+
+    ``later``: it is validated now and acted on by a later release; whoever writes it is warned.
+    """
 
     name: str
     shape: Shape
     meaning: str
     default: str = ""
     required: bool = False
+    later: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,9 @@ class Group:
                 problems.append(Problem(key_node.place, f"unknown key in {self.what}", key_node.text[:120], near))
                 continue
             written[name] = (key_node, value)
+            if key.later:
+                message = f"`{name}` is checked here, and not acted on yet by this release"
+                problems.append(Problem(key_node.place, message, fatal=False))
             found: list[Problem] = []
             read = key.shape.read(value, found)
             problems.extend(_named(name, problem) for problem in found)
