@@ -5,42 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
 
 import structlog
 
 from holdtrue import alerting
 from holdtrue.errors import StoreError
-from holdtrue.model import Catalog, Decision, Invariant, Retention, Situation
-from holdtrue.store.records import OverviewRow, Review
+from holdtrue.model import Catalog, Decision, Invariant, Situation
+from holdtrue.store import Review, Store
 
 log = structlog.get_logger("holdtrue.watch")
 
 LEASE_NAME = "watch"
-
-
-class WatchedStore(Protocol):
-    """What the watch needs of the store."""
-
-    def now(self) -> datetime:
-        """The store's clock."""
-        ...
-
-    def take_watch(self, instance: str, ttl: timedelta) -> bool:
-        """Whether this instance has the watch's lease, now prolonged."""
-        ...
-
-    def overview(self) -> tuple[OverviewRow, ...]:
-        """Every pair's standing and open episodes."""
-        ...
-
-    def review(self, invariant: str, database: str, decide: Review, notifiers: tuple[str, ...]) -> bool:
-        """Decide on one pair in a transaction of its own; whether anything changed."""
-        ...
-
-    def prune(self, retention: Retention) -> None:
-        """Let go of what retention no longer keeps."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +34,7 @@ class Watch:
         self,
         *,
         instance: str,
-        store: WatchedStore,
+        store: Store,
         catalog: Callable[[], Catalog | None],
         notifiers: Callable[[], tuple[str, ...]],
         every: timedelta = timedelta(seconds=15),
@@ -83,14 +58,14 @@ class Watch:
             return Looked()
 
     def _look(self) -> Looked:
-        if not self._store.take_watch(self._instance, 3 * self._every):
+        if self._store.leases.named(LEASE_NAME, self._instance, 3 * self._every) is None:
             return Looked(held_elsewhere=True)
         catalog = self._catalog()
         if catalog is None:
             return Looked()
         now = self._store.now()
         reviewed = changed = 0
-        for row in self._store.overview():
+        for row in self._store.reads.overview():
             invariant = catalog.invariant(row.standing.invariant)
             if invariant is None:
                 continue
@@ -99,7 +74,7 @@ class Watch:
                 continue
             reviewed += 1
             # decided again inside the transaction: a run may have ended between the reading and here
-            if self._store.review(
+            if self._store.alerts.review(
                 row.standing.invariant, row.standing.database, _reviewing(invariant), self._notifiers()
             ):
                 changed += 1

@@ -1,0 +1,119 @@
+"""What time alone makes due is found by the watch, on whichever instance has it (semantics 6, 7.1)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from holdtrue.model import AlertState, Outcome, Reason, Subject
+from holdtrue.watch import Looked, Watch
+from scenes import COULD_NOT_LOOK, HELD, Found, Scene, catalog_of, invariant
+
+PAIR = ("refunds_once", "payments")
+BROKEN = Found(rows=(("dsp_1",),))
+
+
+@pytest.fixture
+def scene(tmp_path):
+    scene = Scene(tmp_path)
+    scene.install(catalog_of([invariant("refunds_once")]))
+    yield scene
+    scene.store.close()
+
+
+def a_watch(scene: Scene, instance: str = "here") -> Watch:
+    return Watch(instance=instance, store=scene.store, catalog=lambda: scene.catalog, notifiers=lambda: scene.notifiers)
+
+
+def owed(scene: Scene) -> list[Reason]:
+    return [one.message.reason for one in scene.store.reads.deliveries()]
+
+
+def test_silence_becomes_unchecked_though_no_run_ever_ends(scene):
+    """Semantics 7.1: the watch finds staleness by itself, for runs are silent exactly when they stop."""
+    scene.look({PAIR: HELD})
+    assert a_watch(scene).look() == Looked()
+    scene.pass_time(timedelta(minutes=31))
+    assert a_watch(scene).look().changed == 1
+    assert owed(scene) == [Reason.UNCHECKED]
+    assert a_watch(scene).look().changed == 0
+    assert owed(scene) == [Reason.UNCHECKED]
+
+
+def test_a_pair_that_never_looked_is_unchecked_once_fresh_for_has_passed(scene):
+    """Semantics 6: `unchecked` is owed on entering `never` + fresh_for."""
+    scene.pass_time(timedelta(minutes=29))
+    assert a_watch(scene).look().changed == 0
+    scene.pass_time(timedelta(minutes=2))
+    a_watch(scene).look()
+    assert owed(scene) == [Reason.UNCHECKED]
+
+
+def test_the_next_good_run_says_recovered(scene):
+    """Semantics 6: `recovered` on the next good run."""
+    scene.pass_time(timedelta(hours=1))
+    a_watch(scene).look()
+    scene.look({PAIR: HELD})
+    assert owed(scene) == [Reason.RECOVERED, Reason.UNCHECKED]
+
+
+def test_a_firing_alert_stays_firing_while_nothing_can_be_seen(scene):
+    """Semantics 0, 7.2: bad news stays until a good run takes it back."""
+    scene.look({PAIR: BROKEN})
+    before = scene.store.alerts.situation(*PAIR).alert
+    for _ in range(4):
+        scene.pass_time()
+        scene.look({PAIR: COULD_NOT_LOOK})
+        a_watch(scene).look()
+    after = scene.store.alerts.situation(*PAIR)
+    assert after.alert == before
+    assert after.alert.state is AlertState.FIRING
+    assert after.unchecked.subject is Subject.HEALTH
+    assert after.standing.good_outcome is Outcome.VIOLATED
+    assert owed(scene) == [Reason.UNCHECKED, Reason.FIRED]
+
+
+def test_a_reminder_is_owed_after_its_time_and_once(scene):
+    """Semantics 7.1: reminders are the watch's, never a run's."""
+    scene.look({PAIR: BROKEN})
+    for _ in range(2):
+        scene.pass_time(timedelta(hours=24))
+        scene.look({PAIR: BROKEN})
+        a_watch(scene).look()
+        a_watch(scene).look()
+    assert owed(scene).count(Reason.REMINDER) == 2
+
+
+def test_only_one_instance_has_the_watch_and_another_takes_it_over(scene):
+    """Semantics 7.1: a leased row of its own, on any instance."""
+    first, second = a_watch(scene, "first"), a_watch(scene, "second")
+    assert not first.look().held_elsewhere
+    assert second.look().held_elsewhere
+    scene.pass_time(timedelta(seconds=46))
+    assert not second.look().held_elsewhere
+    assert first.look().held_elsewhere
+
+
+def test_a_run_between_the_reading_and_the_writing_is_not_overruled(scene, monkeypatch):
+    """Semantics 7.1: the decision is made again inside its transaction."""
+    scene.look({PAIR: HELD})
+    scene.pass_time(timedelta(hours=2))
+    stale = scene.store.reads.overview()
+    scene.look({PAIR: HELD})
+    monkeypatch.setattr(scene.store.reads, "overview", lambda: stale)
+    assert a_watch(scene).look() == Looked(reviewed=1, changed=0)
+    assert owed(scene) == []
+
+
+def test_retention_is_kept_by_the_watch_once_an_hour(scene, monkeypatch):
+    """Semantics 7.1: retention is the watch's."""
+    pruned = []
+    monkeypatch.setattr(scene.store, "prune", pruned.append)
+    watch = a_watch(scene)
+    for _ in range(5):
+        watch.look()
+        scene.pass_time(timedelta(minutes=20))
+    assert len(pruned) == 2
+    assert pruned[0] == replace(scene.catalog.config.retention)
