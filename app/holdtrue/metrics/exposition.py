@@ -1,0 +1,112 @@
+"""the text that Prometheus scrapes: the store's series and this process's counters"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+
+import structlog
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric as Family
+
+from holdtrue.errors import StoreError
+from holdtrue.metrics import names
+from holdtrue.metrics.counters import Counters
+from holdtrue.metrics.series import Labels, Readings, read, without_the_store
+from holdtrue.model import Catalog
+from holdtrue.store import Store
+
+_log = structlog.get_logger("holdtrue.metrics")
+
+
+class Exposition:
+    """Answers scrapes. It reads the store each time, so every instance says the same (semantics 10).
+
+    While the store cannot be read it goes on saying the bad news of the last reading, and none of the good.
+    """
+
+    def __init__(self, *, store: Store, catalog: Callable[[], Catalog | None], counters: Counters) -> None:
+        """Read ``store`` for the entries of ``catalog()``, and add this process's ``counters``."""
+        self._store = store
+        self._catalog = catalog
+        self._counters = counters
+        self._last: Readings | None = None
+        # One scrape at a time: the reading and the kept last one belong together.
+        self._lock = threading.Lock()
+
+    def render(self, accept: str = "") -> tuple[bytes, str]:
+        """The exposition in the format that ``accept`` (an Accept header) asks for, and its content type."""
+        encode, content_type = choose_encoder(accept)
+        with self._lock:
+            families = tuple(self._families())
+        catalog = self._catalog()
+        if catalog is not None:
+            self._counters.begin_at_zero(
+                (one.name for one in catalog.config.databases), (one.name for one in catalog.config.notifiers)
+            )
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Fixed(families))
+        # Both registries together, in one text with one end mark (OpenMetrics wants exactly one).
+        registry.register(_Passed(self._counters.registry))
+        return encode(registry), content_type
+
+    def _families(self) -> Iterator[Family]:
+        catalog = self._catalog()
+        try:
+            if catalog is None:
+                self._store.ping()
+                readings = None
+            else:
+                readings = read(catalog, self._store.reads.overview(), self._store.now())
+        except StoreError as error:
+            _log.warning("store_unreadable_at_scrape", error=type(error).__name__)
+            yield _gauge(names.STORE_UP, 0)
+            if self._last is not None:
+                yield from _per_pair(without_the_store(self._last, catalog))
+            return
+        yield _gauge(names.STORE_UP, 1)
+        if readings is None:
+            return
+        self._last = readings
+        yield from _per_pair(readings.pairs)
+        yield _by_one_label(names.ALERTS, readings.alerts)
+        yield _by_one_label(names.OVERDUE, readings.overdue)
+
+
+class _Fixed:
+    def __init__(self, families: tuple[Family, ...]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Family]:
+        yield from self._families
+
+
+class _Passed:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Family]:
+        yield from self._registry.collect()
+
+
+def _per_pair(pairs: Mapping[str, Mapping[Labels, float]]) -> Iterator[Family]:
+    for metric in names.PER_PAIR:
+        if metric.name not in pairs:
+            continue
+        family = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+        for labels, value in pairs[metric.name].items():
+            family.add_metric(labels, value)
+        yield family
+
+
+def _gauge(metric: names.Metric, value: float) -> Family:
+    return GaugeMetricFamily(metric.name, metric.help, value=value)
+
+
+def _by_one_label(metric: names.Metric, values: Mapping[str, int]) -> Family:
+    family = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+    for label, value in values.items():
+        family.add_metric((label,), value)
+    return family

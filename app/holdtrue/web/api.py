@@ -1,0 +1,345 @@
+"""the JSON API below /api/v1"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Body, Path, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from holdtrue import reports
+from holdtrue.errors import NotFound, Refused
+from holdtrue.model import Invariant, MessageState, Novelty, fresh_for, longest_gap, utc
+from holdtrue.web.problems import MEDIA_TYPE
+from holdtrue.web.service import WebService
+from holdtrue.web.views.parts import show_schedule
+
+Json = dict[str, Any]
+
+Name = Annotated[str, Path(description="The invariant's name.", max_length=63)]
+DatabasePath = Annotated[str, Path(description="The database's name.", max_length=200)]
+DatabaseQuery = Annotated[
+    str | None, Query(description="One of the invariant's databases; needed when it has several.", max_length=200)
+]
+AlertNumber = Annotated[int, Path(description="The alert's number.", ge=1, le=2**62)]
+Limit = Annotated[int, Query(description="At most so many.", ge=1, le=1000)]
+Before = Annotated[
+    datetime | None, Query(description="Only older ones than this moment: the `next` of the page before.")
+]
+BeforeNumber = Annotated[int | None, Query(description="Only lower numbers than this: the `next` of the page before.")]
+Since = Annotated[datetime | None, Query(description="From this moment on; default: 7 days ago.")]
+
+
+class Problem(BaseModel):
+    """An error, as RFC 9457 writes it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str = ""
+    remedy: str = Field("", description="What to do about it.")
+
+
+class RunRequest(BaseModel):
+    """What is to be asked now."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    invariant: str = Field(max_length=63)
+    database: str | None = Field(None, max_length=200, description="Needed when the invariant has several.")
+
+
+class PromoteRequest(BaseModel):
+    """Whether a ticket is made, or only shown."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    preview: bool = Field(False, description="Show the files, and record nothing.")
+
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "content": {MEDIA_TYPE: {}}, "description": text}
+    for status, text in (
+        (401, "A token is needed"),
+        (403, "Not from here, or not proven to be"),
+        (404, "No such thing"),
+        (422, "A parameter is wrong"),
+        (503, "The store cannot be read"),
+    )
+}
+
+
+def api_router(service: WebService) -> APIRouter:
+    """All endpoints below ``/api/v1``."""
+    router = APIRouter(prefix="/api/v1", tags=["api"], responses=PROBLEMS)
+    _add_invariants(router, service)
+    _add_alerts(router, service)
+    _add_inventory(router, service)
+    return router
+
+
+def _add_invariants(router: APIRouter, service: WebService) -> None:
+    @router.get("/overview", summary="Every invariant on every database with its verdict, worst first")
+    def overview(
+        first: Annotated[int, Query(ge=0, description="Skip so many.")] = 0,
+        limit: Annotated[int | None, Query(ge=1, le=100_000, description="At most so many; default: all.")] = None,
+    ) -> Json:
+        body = reports.overview(service.catalog(), service.generation(), service.store.reads.overview(), service.now())
+        entries = body["entries"]
+        last = len(entries) if limit is None else first + limit
+        return {
+            **body,
+            "entries": entries[first:last],
+            "total": len(entries),
+            "next": last if last < len(entries) else None,
+        }
+
+    @router.get("/invariants", summary="The invariants of the catalog in force")
+    def invariants() -> Json:
+        catalog = service.catalog()
+        listed = [] if catalog is None else [_invariant(one) for one in catalog.invariants]
+        return {"generation": service.generation(), "invariants": listed}
+
+    @router.get("/invariants/{name}", summary="One invariant: its text, its rules, its verdicts")
+    def invariant(name: Name) -> Json:
+        found = _known(service, name)
+        body = reports.overview(service.catalog(), service.generation(), service.store.reads.overview(), service.now())
+        return {
+            **_invariant(found),
+            "sql": found.sql,
+            "rows_sql": found.rows_sql,
+            "population": found.population,
+            "entries": [entry for entry in body["entries"] if entry["invariant"] == name],
+        }
+
+    @router.get("/invariants/{name}/runs", summary="Its runs, newest first")
+    def runs(name: Name, database: DatabaseQuery = None, limit: Limit = 50, before: Before = None) -> Json:
+        _known(service, name)
+        found = service.store.reads.runs(name, database, limit, _moment(before))
+        following = reports.moment(found[-1].due_at) if len(found) == limit else None
+        return {"runs": [reports.run(one) for one in found], "next": following}
+
+    @router.get("/invariants/{name}/counts", summary="Its count over time, as spans of equal neighbours")
+    def counts(
+        name: Name,
+        database: DatabaseQuery = None,
+        since: Since = None,
+        until: Annotated[datetime | None, Query(description="Up to this moment; default: now.")] = None,
+    ) -> Json:
+        found = _known(service, name)
+        chosen = _database(found, database)
+        now = service.now()
+        start, end = _moment(since) or now - timedelta(days=7), _moment(until) or now
+        spans = service.store.reads.spans(name, chosen, start, end)
+        return {
+            "invariant": name,
+            "database": chosen,
+            "since": reports.moment(start),
+            "until": reports.moment(end),
+            "now": reports.moment(now),
+            "fresh_seconds": reports.seconds(fresh_for(found.schedule, found.timeout)),
+            "spans": [reports.span(one) for one in spans],
+        }
+
+    @router.get("/invariants/{name}/keys", summary="What the ledger knows of its keys, by key")
+    def keys(
+        name: Name,
+        database: DatabaseQuery = None,
+        novelty: Novelty | None = None,
+        limit: Limit = 200,
+        after: Annotated[str, Query(description="The `next` of the page before.", max_length=200)] = "",
+    ) -> Json:
+        chosen = _database(_known(service, name), database)
+        found = service.store.reads.keys(name, chosen, novelty, limit, after)
+        return {"keys": [reports.key(one) for one in found], "next": found[-1].key if len(found) == limit else None}
+
+    @router.get("/invariants/{name}/databases/{database}/history", summary="Spans and newest runs of one entry")
+    def history(
+        name: Name,
+        database: DatabasePath,
+        since: Since = None,
+        runs: Annotated[int, Query(ge=0, le=1000, description="How many of the newest runs.")] = 20,
+    ) -> Json:
+        found = _known(service, name)
+        chosen = _database(found, database)
+        now = service.now()
+        start = _moment(since) or now - timedelta(days=7)
+        return reports.history(
+            found,
+            chosen,
+            service.store.reads.spans(name, chosen, start, now),
+            service.store.reads.runs(name, chosen, limit=runs) if runs else (),
+            since=start,
+            now=now,
+        )
+
+    @router.post("/runs", status_code=202, summary="Ask now, outside the schedule: whoever claims it makes the run")
+    def run_now(request: Request, wanted: RunRequest) -> Json:
+        chosen = _database(_known(service, wanted.invariant), wanted.database)
+        asked = service.run_now(wanted.invariant, chosen, request.state.who)
+        return {"invariant": asked.invariant, "database": asked.database, "due_at": reports.moment(asked.due_at)}
+
+
+def _add_alerts(router: APIRouter, service: WebService) -> None:
+    @router.get("/alerts", summary="Episodes, newest first")
+    def alerts(
+        *,
+        state: Annotated[Literal["open", "all"], Query(description="Only those that have not ended, or all.")] = "open",
+        invariant: Annotated[str | None, Query(max_length=63)] = None,
+        database: Annotated[str | None, Query(max_length=200)] = None,
+        owner: Annotated[str | None, Query(max_length=200)] = None,
+        limit: Annotated[int, Query(description="At most so many.", ge=1, le=10_000)] = 1000,
+        before: BeforeNumber = None,
+    ) -> Json:
+        found = service.store.alerts.list(
+            open_only=state == "open",
+            invariant=invariant,
+            database=database,
+            owner=owner,
+            limit=limit,
+            before=before,
+        )
+        return {**reports.alerts(found, service.now()), "next": found[-1].id if len(found) == limit else None}
+
+    @router.get("/alerts/{number}", summary="One episode: events, messages, keys, masked rows")
+    def alert(number: AlertNumber) -> Json:
+        return reports.alert(service.store.alerts.get(number), service.now())
+
+    @router.post("/alerts/{number}/promote", summary="Make a ticket and its barrier test of an alert, or preview them")
+    def promote(request: Request, number: AlertNumber, wanted: Annotated[PromoteRequest | None, Body()] = None) -> Json:
+        preview = wanted.preview if wanted is not None else False
+        return reports.ticket(service.promote(number, request.state.who, preview))
+
+
+def _add_inventory(router: APIRouter, service: WebService) -> None:
+    @router.get("/databases", summary="The databases of the catalog in force; nothing of how to reach them")
+    def databases() -> Json:
+        catalog = service.catalog()
+        return {
+            "databases": [
+                {
+                    "name": one.name,
+                    "dialect": one.dialect.value,
+                    "replicas": [replica.name for replica in one.replicas],
+                    "freshness": one.freshness.value,
+                    "max_lag_seconds": reports.seconds(one.max_lag),
+                    "allow_primary": one.allow_primary,
+                    "concurrency": one.concurrency,
+                }
+                for one in (catalog.config.databases if catalog is not None else ())
+            ]
+        }
+
+    @router.get("/instances", summary="The processes that run, by their heartbeats")
+    def instances() -> Json:
+        return {
+            "now": reports.moment(service.now()),
+            "instances": [
+                {
+                    "instance": one.instance,
+                    "started_at": reports.moment(one.started_at),
+                    "last_seen": reports.moment(one.last_seen),
+                    "version": one.version,
+                    "reload": None
+                    if one.reload is None
+                    else {
+                        "at": reports.moment(one.reload.at),
+                        "successful": one.reload.successful,
+                        "problems": list(one.reload.problems),
+                        "generation": one.reload.generation,
+                    },
+                }
+                for one in service.store.reads.instances()
+            ],
+        }
+
+    @router.get("/catalog", summary="The generation in force, its warnings, and what left it")
+    def catalog() -> Json:
+        status, known = service.store.reads.catalog_status(), service.catalog()
+        generation = status.generation
+        return {
+            "generation": generation.number if generation else None,
+            "content_hash": generation.content_hash if generation else None,
+            "loaded_at": reports.moment(generation.loaded_at) if generation else None,
+            "loaded_by": generation.loaded_by if generation else None,
+            "files": [path for path, _ in generation.texts] if generation else [],
+            "entries": status.entries,
+            "warnings": [str(one) for one in known.warnings] if known is not None else [],
+            "withdrawn": [
+                {"invariant": one.invariant, "database": one.database, "at": reports.moment(one.at)}
+                for one in status.withdrawn
+            ],
+        }
+
+    @router.get("/deliveries", summary="Owed messages and what became of them, newest first")
+    def deliveries(
+        state: Annotated[list[MessageState] | None, Query(description="Only these states.")] = None,
+        limit: Limit = 100,
+        before: BeforeNumber = None,
+    ) -> Json:
+        found = service.store.reads.deliveries(limit, tuple(state or ()), before)
+        return {
+            "deliveries": [
+                {
+                    "id": one.message.id,
+                    "alert": one.message.episode,
+                    "invariant": one.invariant,
+                    "database": one.database,
+                    "subject": one.subject.value,
+                    **reports.message(one.message),
+                    "next_try_at": reports.moment(one.message.next_try_at),
+                }
+                for one in found
+            ],
+            "next": found[-1].message.id if len(found) == limit else None,
+        }
+
+
+def _known(service: WebService, name: str) -> Invariant:
+    catalog = service.catalog()
+    found = catalog.invariant(name) if catalog is not None else None
+    if found is None:
+        raise NotFound(f"no invariant {name} is in force")
+    return found
+
+
+def _database(invariant: Invariant, database: str | None) -> str:
+    if database is None:
+        if len(invariant.databases) == 1:
+            return invariant.databases[0]
+        raise Refused(f"{invariant.name} is asked of several databases", remedy="say which with `database`")
+    if database not in invariant.databases:
+        raise NotFound(f"{invariant.name} is not asked of {database}")
+    return database
+
+
+def _moment(given: datetime | None) -> datetime | None:
+    if given is None:
+        return None
+    if given.tzinfo is None:
+        raise Refused("a time without zone was given", remedy="write 2026-11-29T13:00:00Z")
+    return utc(given)
+
+
+def _invariant(one: Invariant) -> Json:
+    return {
+        "name": one.name,
+        "description": one.description,
+        "severity": one.severity.value,
+        "owner": one.owner,
+        "tags": list(one.tags),
+        "databases": list(one.databases),
+        "returns": one.returns.value,
+        "key": list(one.key),
+        "schedule": show_schedule(one.schedule),
+        "interval_seconds": reports.seconds(longest_gap(one.schedule)),
+        "fresh_seconds": reports.seconds(fresh_for(one.schedule, one.timeout)),
+        "timeout_seconds": reports.seconds(one.timeout),
+        "tables": list(one.tables),
+        "definition": one.definition,
+        "runbook_url": one.runbook_url or None,
+        "assumes": one.assumes or None,
+    }

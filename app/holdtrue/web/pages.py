@@ -1,0 +1,323 @@
+"""the dashboard's pages"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Query, Request, Response
+from starlette.responses import RedirectResponse
+
+from holdtrue.errors import NotFound, PromotionRefused
+from holdtrue.model import AlertState, MessageState, Novelty, Run, fresh_for
+from holdtrue.store.records import Span
+from holdtrue.web.archive import zipped
+from holdtrue.web.guard import SESSION_COOKIE, SESSION_LIFE, form_holds, is_secure, new_session, same_secret
+from holdtrue.web.rendering import Renderer
+from holdtrue.web.service import WebService
+from holdtrue.web.showing import rows_as_csv
+from holdtrue.web.views import alerts as alert_views
+from holdtrue.web.views.charts import Strip, strip
+from holdtrue.web.views.invariant import RANGES, invariant_page
+from holdtrue.web.views.inventory import catalog_page, database_cards, delivery_lines
+from holdtrue.web.views.monitor import MonitorHealth, monitor_health
+from holdtrue.web.views.overview import Filters, Judged, chosen, judge, overview_page, page_of
+from holdtrue.web.views.parts import Paging, invariant_url, with_query
+
+LINES_A_PAGE = 100
+RUNS_A_PAGE = 25
+ENDED_A_PAGE = 50
+STRIP_LENGTH = timedelta(hours=24)
+
+Words = Annotated[str, Query(max_length=200)]
+Offset = Annotated[int, Query(ge=0, le=1_000_000)]
+FormToken = Annotated[str, Form(max_length=64)]
+
+_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
+
+
+class FormRefused(Exception):
+    """A form came without the token that our page gave it."""
+
+
+def pages_router(service: WebService, renderer: Renderer) -> APIRouter:
+    """All pages. They read the store, and nothing else."""
+    router = APIRouter(include_in_schema=False)
+    _add_overview(router, service, renderer)
+    _add_invariant(router, service, renderer)
+    _add_alerts(router, service, renderer)
+    _add_promotion(router, service, renderer)
+    _add_inventory(router, service, renderer)
+    _add_sessions(router, service, renderer)
+    return router
+
+
+def _add_overview(router: APIRouter, service: WebService, renderer: Renderer) -> None:
+    @router.get("/")
+    def overview(
+        request: Request,
+        *,
+        q: Words = "",
+        owner: Words = "",
+        severity: Words = "",
+        database: Words = "",
+        state: Words = "",
+        tag: Words = "",
+        first: Offset = 0,
+    ) -> Response:
+        now = service.now()
+        filters = Filters(q.strip(), owner, severity, database, state, tag)
+        judged = _judged(service, now)
+        shown = page_of(chosen(judged, filters), first, LINES_A_PAGE)
+        view = overview_page(
+            judged=judged,
+            filters=filters,
+            first=first,
+            size=LINES_A_PAGE,
+            strips={(one.invariant.name, one.database): _strip(service, one, now) for one in shown},
+            health=_health(service, judged, now),
+            now=now,
+        )
+        return renderer.page(request, "overview.html", view, live=True)
+
+
+def _add_invariant(router: APIRouter, service: WebService, renderer: Renderer) -> None:
+    @router.get("/invariants/{name}")
+    def invariant(
+        request: Request,
+        name: str,
+        *,
+        database: Words = "",
+        range_: Annotated[str, Query(alias="range", max_length=10)] = "24h",
+        before: datetime | None = None,
+        asked: Words = "",
+    ) -> Response:
+        now = service.now()
+        found = _entry(service, name, database, now)
+        range_name = range_ if range_ in RANGES else "24h"
+        reads = service.store.reads
+        start = now - RANGES[range_name]
+        runs = reads.runs(name, found.database, RUNS_A_PAGE, _aware(before))
+        counts = reads.key_counts(name, found.database)
+        older = None
+        if len(runs) == RUNS_A_PAGE:
+            query = {"range": range_name, "before": runs[-1].due_at.isoformat()}
+            older = invariant_url(name, found.database, **query) + "#runs"
+        view = invariant_page(
+            judged=found,
+            spans=_spans(service, found, start, now),
+            runs=runs,
+            more_runs=older,
+            keys=tuple(
+                key
+                for novelty in (Novelty.NEW, Novelty.RETURNED, Novelty.KNOWN)
+                if counts.get(novelty)
+                for key in reads.keys(name, found.database, novelty, limit=50)
+            ),
+            key_counts=counts,
+            costs=tuple(reversed(reads.costs(name, found.database, (now - timedelta(days=7)).date()))),
+            newest_good=_newest_good(service, found),
+            range_name=range_name,
+            now=now,
+        )
+        notice = ("It is due now: whoever claims it next makes the run.", "") if asked else None
+        return renderer.page(request, "invariant.html", view, live=before is None, notice=notice)
+
+    @router.post("/invariants/{name}/run")
+    def run_now(request: Request, name: str, database: Annotated[str, Form()], form_token: FormToken = "") -> Response:
+        _check_form(request, form_token)
+        found = _entry(service, name, database, service.now())
+        service.run_now(name, found.database, request.state.who)
+        return RedirectResponse(invariant_url(name, found.database, asked="now"), status_code=303)
+
+
+def _add_alerts(router: APIRouter, service: WebService, renderer: Renderer) -> None:
+    @router.get("/alerts")
+    def alerts(request: Request, q: Words = "", owner: Words = "", before: int | None = None) -> Response:
+        listing = service.store.alerts
+        open_ = listing.list(open_only=True, owner=owner or None, limit=1000)
+        ended = listing.list(states=(AlertState.RESOLVED,), owner=owner or None, limit=ENDED_A_PAGE, before=before)
+        query = {"q": q, "owner": owner}
+        following = None
+        if len(ended) == ENDED_A_PAGE:
+            following = with_query("/alerts", {**query, "before": str(ended[-1].id)})
+        paging = Paging(
+            "older ones" if following or before else "",
+            with_query("/alerts", query) if before else None,
+            following,
+        )
+        view = alert_views.alerts_page(open_, ended, q=q.strip(), owner=owner, paging=paging, now=service.now())
+        return renderer.page(request, "alerts.html", view, live=before is None)
+
+    @router.get("/alerts/{number}")
+    def alert(request: Request, number: int) -> Response:
+        view = alert_views.alert_page(service.store.alerts.get(number), service.catalog(), service.now())
+        return renderer.page(request, "alert.html", view, live=True)
+
+    @router.get("/alerts/{number}/rows.csv")
+    def rows(number: int) -> Response:
+        run = alert_views.run_with_rows(service.store.alerts.get(number))
+        if run is None or run.sample is None:
+            raise NotFound(f"alert {number} keeps no rows (any more)")
+        return Response(
+            rows_as_csv(run.sample.columns, run.sample.rows),
+            media_type="text/csv; charset=utf-8",
+            headers={"content-disposition": f'attachment; filename="alert-{number}-rows.csv"'},
+        )
+
+
+def _add_promotion(router: APIRouter, service: WebService, renderer: Renderer) -> None:
+    @router.get("/alerts/{number}/promote")
+    def preview(request: Request, number: int) -> Response:
+        detail = service.store.alerts.get(number)
+        try:
+            ticket = service.promote(number, request.state.who, True)
+        except PromotionRefused as refusal:
+            view = alert_views.promote_page(
+                detail, None, external_url=service.external_url, refusal=refusal.message, remedy=refusal.remedy
+            )
+            return renderer.page(request, "promote.html", view, status=409)
+        view = alert_views.promote_page(detail, ticket, external_url=service.external_url)
+        return renderer.page(request, "promote.html", view)
+
+    @router.post("/alerts/{number}/promote")
+    def promote(request: Request, number: int, form_token: FormToken = "") -> Response:
+        _check_form(request, form_token)
+        ticket = service.promote(number, request.state.who, False)
+        name = _FILE_NAME.sub("_", ticket.id) or f"alert-{number}"
+        return Response(
+            zipped(name, ticket.files),
+            media_type="application/zip",
+            headers={"content-disposition": f'attachment; filename="{name}.zip"'},
+        )
+
+
+def _add_inventory(router: APIRouter, service: WebService, renderer: Renderer) -> None:
+    @router.get("/catalog")
+    def catalog(request: Request) -> Response:
+        return _catalog(request)
+
+    @router.post("/catalog/reload")
+    def reload(request: Request, form_token: FormToken = "") -> Response:
+        _check_form(request, form_token)
+        result = service.reload(request.state.who)
+        if result.ok:
+            return _catalog(request, (f"Loaded. Generation {result.generation} is in force.", ""))
+        return _catalog(request, (f"Refused. Generation {result.generation} stays in force.", "bad"), 422)
+
+    def _catalog(request: Request, notice: tuple[str, str] | None = None, status: int = 200) -> Response:
+        reads, now = service.store.reads, service.now()
+        view = catalog_page(
+            catalog=service.catalog(),
+            status=reads.catalog_status(),
+            ended=service.store.alerts.list(states=(AlertState.RESOLVED,), limit=1000),
+            audit=reads.audit(50),
+            now=now,
+        )
+        return renderer.page(request, "catalog.html", view, status=status, live=notice is None, notice=notice)
+
+    @router.get("/databases")
+    def databases(request: Request) -> Response:
+        cards = database_cards(service.catalog(), _judged(service, service.now()))
+        return renderer.page(request, "databases.html", cards, live=True)
+
+    @router.get("/deliveries")
+    def deliveries(request: Request, before: int | None = None) -> Response:
+        found = service.store.reads.deliveries(100, before=before)
+        older = with_query("/deliveries", {"before": str(found[-1].message.id)}) if len(found) == 100 else None
+        view = delivery_lines(found, older, service.now())
+        return renderer.page(request, "deliveries.html", view, live=before is None)
+
+
+def _add_sessions(router: APIRouter, service: WebService, renderer: Renderer) -> None:
+    @router.get("/sign-in")
+    def ask(request: Request) -> Response:
+        if service.token is None:
+            return RedirectResponse("/", status_code=303)
+        return renderer.page(request, "sign_in.html", {"refused": False}, nav=False)
+
+    @router.post("/sign-in")
+    def sign_in(request: Request, token: Annotated[str, Form(max_length=1000)], form_token: FormToken = "") -> Response:
+        _check_form(request, form_token)
+        if service.token is None or not same_secret(token.strip(), service.token):
+            return renderer.page(request, "sign_in.html", {"refused": True}, status=403, nav=False)
+        answer = RedirectResponse("/", status_code=303)
+        answer.set_cookie(
+            SESSION_COOKIE,
+            new_session(service.token, datetime.now(UTC)),
+            max_age=int(SESSION_LIFE.total_seconds()),
+            httponly=True,
+            samesite="strict",
+            secure=is_secure(request),
+        )
+        return answer
+
+    @router.post("/sign-out")
+    def sign_out(request: Request, form_token: FormToken = "") -> Response:
+        _check_form(request, form_token)
+        answer = RedirectResponse("/sign-in", status_code=303)
+        answer.delete_cookie(SESSION_COOKIE)
+        return answer
+
+
+def _judged(service: WebService, now: datetime) -> tuple[Judged, ...]:
+    catalog = service.catalog()
+    return () if catalog is None else judge(catalog, service.store.reads.overview(), now)
+
+
+def _entry(service: WebService, name: str, database: str, now: datetime) -> Judged:
+    entries = [one for one in _judged(service, now) if one.invariant.name == name]
+    if not entries:
+        raise NotFound(f"no invariant {name} is in force")
+    if not database:
+        return entries[0]
+    for one in entries:
+        if one.database == database:
+            return one
+    raise NotFound(f"{name} is not asked of {database}")
+
+
+def _spans(service: WebService, one: Judged, start: datetime, now: datetime) -> tuple[Span, ...]:
+    # What was found a little earlier still speaks at the start.
+    earlier = start - fresh_for(one.invariant.schedule, one.invariant.timeout)
+    return service.store.reads.spans(one.invariant.name, one.database, earlier, now)
+
+
+def _strip(service: WebService, one: Judged, now: datetime) -> Strip:
+    start = now - STRIP_LENGTH
+    spans = _spans(service, one, start, now)
+    return strip(spans, start, now, fresh_for(one.invariant.schedule, one.invariant.timeout))
+
+
+def _newest_good(service: WebService, one: Judged) -> Run | None:
+    if one.row is None or one.row.standing.good_run is None:
+        return None
+    return service.store.reads.run(one.row.standing.good_run)
+
+
+def _health(service: WebService, judged: tuple[Judged, ...], now: datetime) -> MonitorHealth:
+    reads = service.store.reads
+    status = reads.catalog_status()
+    return monitor_health(
+        catalog=service.catalog(),
+        generation=status.generation,
+        instances=status.instances,
+        rows=tuple(one.row for one in judged if one.row is not None),
+        totals=reads.message_totals(),
+        newest=tuple(one.message for one in reads.deliveries(1, (MessageState.SENT,))),
+        given_up=tuple(one.message for one in reads.deliveries(50, (MessageState.FAILED,))),
+        backlog=reads.backlog(),
+        dialect=service.store.dialect,
+        now=now,
+    )
+
+
+def _check_form(request: Request, given: str) -> None:
+    if not form_holds(request, given):
+        raise FormRefused
+
+
+def _aware(moment: datetime | None) -> datetime | None:
+    # A moment of the URL that names no zone can only be one of ours.
+    return moment if moment is None or moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -1,0 +1,326 @@
+"""the page of one invariant on one of its databases"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from holdtrue.model import Disposition, Invariant, KeyState, Novelty, Outcome, Returns, Run, fresh_for, show_duration
+from holdtrue.store.records import DailyCost, Span
+from holdtrue.web.showing import thousands
+from holdtrue.web.views.charts import StepChart, step_chart
+from holdtrue.web.views.overview import Judged
+from holdtrue.web.views.parts import (
+    Badge,
+    Link,
+    Tone,
+    When,
+    alert_url,
+    invariant_url,
+    safe_link,
+    sentence_beside,
+    show_schedule,
+    when,
+    when_or_none,
+)
+
+RANGES: Mapping[str, timedelta] = {
+    "24h": timedelta(hours=24),
+    "7d": timedelta(days=7),
+    "30d": timedelta(days=30),
+    "90d": timedelta(days=90),
+    "1y": timedelta(days=365),
+}
+
+_OUTCOME_TONES: Mapping[Outcome, Tone] = {
+    Outcome.HELD: "holds",
+    Outcome.VIOLATED: "firing",
+    Outcome.ERRORED: "unknown",
+    Outcome.SKIPPED: "unknown",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A word and what it is, for a definition list."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """One run of the table."""
+
+    due: When
+    tone: Tone
+    outcome: str
+    count: str
+    novelty: str
+    duration: str
+    statement: str
+    replica: str
+    lag: str
+    position: str
+    why: str
+    attempt: int
+    instance: str
+
+
+@dataclass(frozen=True, slots=True)
+class SampleTable:
+    """Masked rows: what a page may show of violations. ``novelties`` are per row, empty where not known."""
+
+    columns: tuple[str, ...]
+    masked: frozenset[str]
+    rows: tuple[tuple[str, tuple[str | None, ...]], ...]
+    caption: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLine:
+    """One key of the ledger."""
+
+    key: str
+    shown: str
+    state: str
+    first_seen: When
+    changed: When
+
+
+@dataclass(frozen=True, slots=True)
+class CostLine:
+    """What one day cost."""
+
+    day: str
+    runs: str
+    errors: str
+    statement: str
+    slowest: str
+
+
+@dataclass(frozen=True, slots=True)
+class InvariantPage:
+    """All that the page shows."""
+
+    name: str
+    database: str
+    databases: tuple[Link, ...]
+    badge: Badge
+    sentence: str
+    looked: When | None
+    due: When | None
+    trouble: str
+    alert: Link | None
+    description: str
+    assumes: str
+    facts: tuple[Fact, ...]
+    links: tuple[Link, ...]
+    sql: str
+    rows_sql: str
+    population: str
+    chart: StepChart
+    ranges: tuple[Link, ...]
+    sample: SampleTable | None
+    key_facts: tuple[Fact, ...]
+    keys: tuple[KeyLine, ...]
+    keys_left_out: int
+    runs: tuple[RunLine, ...]
+    older_runs: str | None
+    costs: tuple[CostLine, ...]
+    run_url: str
+
+
+def invariant_page(
+    *,
+    judged: Judged,
+    spans: Sequence[Span],
+    runs: Sequence[Run],
+    more_runs: str | None,
+    keys: Sequence[KeyState],
+    key_counts: Mapping[Novelty, int],
+    costs: Sequence[DailyCost],
+    newest_good: Run | None,
+    range_name: str,
+    now: datetime,
+    keys_limit: int = 50,
+) -> InvariantPage:
+    """The page of ``judged``; ``newest_good`` is the run whose sample stands for the violations now."""
+    invariant, database, row = judged.invariant, judged.database, judged.row
+    standing = row.standing if row is not None else None
+    fresh = fresh_for(invariant.schedule, invariant.timeout)
+    there = sum(count for novelty, count in key_counts.items() if novelty is not Novelty.FIXED)
+    trouble = standing.try_reason if standing is not None and standing.errors_in_a_row else ""
+    alert = None
+    if row is not None and row.alert is not None and row.alert.open:
+        alert = Link(f"alert {row.alert.id}", alert_url(row.alert.id))
+    return InvariantPage(
+        name=invariant.name,
+        database=database,
+        databases=tuple(Link(one, invariant_url(invariant.name, one), one == database) for one in invariant.databases),
+        badge=judged.badge,
+        sentence=sentence_beside(judged.verdict, judged.badge, trouble),
+        looked=when_or_none(standing.good_at if standing is not None else None, now),
+        due=when_or_none(row.next_due if row is not None else None, now),
+        trouble=trouble,
+        alert=alert,
+        description=invariant.description,
+        assumes=invariant.assumes,
+        facts=_facts(invariant, fresh),
+        links=_links(invariant),
+        sql=invariant.sql,
+        rows_sql=invariant.rows_sql or "",
+        population=invariant.population or "",
+        chart=step_chart(spans, now - RANGES[range_name], now, fresh, now),
+        ranges=tuple(
+            Link(name, invariant_url(invariant.name, database, range=name), name == range_name) for name in RANGES
+        ),
+        sample=sample_table(newest_good, now),
+        key_facts=_key_facts(key_counts),
+        keys=tuple(_key(one, now) for one in keys[:keys_limit]),
+        keys_left_out=max(0, there - len(keys[:keys_limit])),
+        runs=tuple(run_line(one, now) for one in runs),
+        older_runs=more_runs,
+        costs=tuple(_cost(one) for one in costs),
+        run_url=f"/invariants/{invariant.name}/run",
+    )
+
+
+def run_line(run: Run, now: datetime) -> RunLine:
+    """One line of the runs' table. A run that could not look has no count, not even 0."""
+    position = run.position
+    known = run.good
+    return RunLine(
+        due=when(run.due_at, now),
+        tone=_OUTCOME_TONES[run.outcome],
+        outcome=run.outcome.value,
+        count=_count_of(run),
+        novelty=_novelty_of(run) if known else "",
+        duration=show_duration(run.duration) if run.outcome is not Outcome.SKIPPED else "",
+        statement=show_duration(run.statement) if known else "",
+        replica=f"{position.replica} ({position.role})"
+        if position and position.role
+        else position.replica
+        if position
+        else "",
+        lag=_lag_of(run),
+        position=" ".join(part for part in (position.log_position, position.snapshot) if part) if position else "",
+        why=_why(run),
+        attempt=run.attempt,
+        instance=run.instance,
+    )
+
+
+def sample_table(run: Run | None, now: datetime) -> SampleTable | None:
+    """The rows that a run kept, masked before they were stored."""
+    if run is None or run.sample is None or not run.sample.rows:
+        return None
+    sample = run.sample
+    novelties = sample.novelties if len(sample.novelties) == len(sample.rows) else ("",) * len(sample.rows)
+    shown = (
+        f"{thousands(len(sample.rows))} of {run.show_count()}" if run.counted != len(sample.rows) else run.show_count()
+    )
+    return SampleTable(
+        sample.columns,
+        sample.masked,
+        tuple(zip(novelties, sample.rows, strict=True)),
+        f"{shown} violating {'row' if run.counted == 1 else 'rows'}, as of {when(run.due_at, now).absolute}",
+    )
+
+
+def _count_of(run: Run) -> str:
+    if not run.good:
+        return ""
+    return thousands(run.counted) if run.complete else f"≥ {thousands(run.counted)}"
+
+
+def _novelty_of(run: Run) -> str:
+    parts = (("new", run.new), ("known", run.known), ("returned", run.came_back), ("fixed", run.fixed))
+    told = [f"{count} {word}" for word, count in parts if count]
+    told += [f"{count} {word}" for word, count in (("settling", run.settling), ("waived", run.waived)) if count]
+    if run.of_a_sample:
+        told.append("of a sample")
+    return ", ".join(told)
+
+
+def _lag_of(run: Run) -> str:
+    if run.position is None:
+        return ""
+    if run.position.lag is None:
+        return "" if run.position.freshness_proven else "freshness not proven"
+    shown = show_duration(run.position.lag)
+    return shown if run.position.freshness_proven else f"{shown}, not proven"
+
+
+def _why(run: Run) -> str:
+    if run.outcome is Outcome.SKIPPED:
+        return f"{run.missed} due {'time' if run.missed == 1 else 'times'} missed: nobody was there"
+    parts = [run.failure.sentence] if run.failure is not None else []
+    if run.failure is not None and run.failure.sqlstate:
+        parts.append(f"SQLSTATE {run.failure.sqlstate}")
+    if run.rebaselined:
+        parts.append(f"compared anew: {run.rebaselined}")
+    return "; ".join(parts)
+
+
+def _facts(invariant: Invariant, fresh: timedelta) -> tuple[Fact, ...]:
+    policy = invariant.policy
+    facts = [
+        Fact("Severity", invariant.severity.value),
+        Fact("Owner", invariant.owner or "nobody"),
+        Fact("Asked", show_schedule(invariant.schedule)),
+        Fact("Known for", f"{show_duration(fresh)} after a good run"),
+        Fact("Time limit", show_duration(invariant.timeout)),
+        Fact("Key", ", ".join(invariant.key) or "the whole row"),
+        Fact("Fires after", _runs(policy.fire_after)),
+        Fact("Resolves after", _runs(policy.resolve_after)),
+    ]
+    if policy.tolerate:
+        facts.append(Fact("Tolerates", thousands(policy.tolerate)))
+    if invariant.tags:
+        facts.append(Fact("Tags", ", ".join(invariant.tags)))
+    if invariant.returns is Returns.COUNT:
+        facts.append(Fact("Returns", "one number"))
+    if invariant.tables:
+        facts.append(Fact("Tables", ", ".join(invariant.tables)))
+    if invariant.place is not None:
+        facts.append(Fact("Written in", f"{invariant.place.file}:{invariant.place.line}"))
+    facts.append(Fact("Definition", invariant.definition[:12]))
+    return tuple(facts)
+
+
+def _runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs in a row"
+
+
+def _links(invariant: Invariant) -> tuple[Link, ...]:
+    found = [("Runbook", invariant.runbook_url)] if invariant.runbook_url else []
+    # Links with a place for a value lead somewhere only from a row.
+    found += [(label, url) for label, url in invariant.links if "{" not in url]
+    return tuple(Link(label, url) for label, url in found if safe_link(url) is not None)
+
+
+def _key_facts(counts: Mapping[Novelty, int]) -> tuple[Fact, ...]:
+    order = (Novelty.NEW, Novelty.KNOWN, Novelty.RETURNED, Novelty.FIXED)
+    return tuple(Fact(f"Keys {novelty.value}", thousands(counts.get(novelty, 0))) for novelty in order)
+
+
+def _state_of(key: KeyState) -> str:
+    if key.novelty.value == "fixed":
+        return "fixed"
+    return key.disposition.value if key.disposition is not Disposition.COUNTED else key.novelty.value
+
+
+def _key(key: KeyState, now: datetime) -> KeyLine:
+    return KeyLine(key.key[:12], key.shown, _state_of(key), when(key.first_seen, now), when(key.last_changed, now))
+
+
+def _cost(cost: DailyCost) -> CostLine:
+    return CostLine(
+        cost.day.isoformat(),
+        thousands(cost.runs),
+        thousands(cost.errors),
+        show_duration(cost.statement),
+        show_duration(cost.slowest),
+    )

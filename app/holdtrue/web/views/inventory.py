@@ -1,0 +1,175 @@
+"""the pages that list what there is: catalog, databases, deliveries"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from holdtrue.model import Catalog, Ending, Episode, MessageState, show_duration
+from holdtrue.store.records import AuditRow, CatalogStatus, OwedRow
+from holdtrue.web.showing import thousands
+from holdtrue.web.views.alerts import AlertLine, episode_lines
+from holdtrue.web.views.monitor import InstanceLine, instance_lines
+from holdtrue.web.views.overview import Judged
+from holdtrue.web.views.parts import TONE_WORDS, TONES, Badge, Link, When, alert_url, when, with_query
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """Who did what."""
+
+    at: When
+    who: str
+    action: str
+    subject: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogPage:
+    """The generation in force, what is wrong with it or was refused, and who did what."""
+
+    generation: int | None
+    content_hash: str
+    loaded: When | None
+    loaded_by: str
+    invariants: str
+    databases: str
+    files: tuple[str, ...]
+    warnings: tuple[str, ...]
+    problems: tuple[str, ...]
+    instances: tuple[InstanceLine, ...]
+    withdrawn: tuple[AlertLine, ...]
+    left: tuple[str, ...]
+    audit: tuple[AuditLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseCard:
+    """One database: how it is asked and how its invariants are."""
+
+    name: str
+    dialect: str
+    replicas: tuple[str, ...]
+    freshness: str
+    max_lag: str
+    concurrency: str
+    primary: str
+    tallies: tuple[tuple[Badge, Link], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryLine:
+    """One owed message."""
+
+    alert: Link
+    about: str
+    number: int
+    reason: str
+    notifier: str
+    state: str
+    tone: str
+    owed: When
+    sent: When | None
+    attempts: int
+    next_try: When | None
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveriesPage:
+    """All that the page shows."""
+
+    lines: tuple[DeliveryLine, ...]
+    older: str | None
+
+
+def catalog_page(
+    *,
+    catalog: Catalog | None,
+    status: CatalogStatus,
+    ended: Sequence[Episode],
+    audit: Sequence[AuditRow],
+    now: datetime,
+) -> CatalogPage:
+    """The page. Problems are those of the newest refused reload of any instance seen lately."""
+    generation = status.generation
+    lines = instance_lines(status.instances, now)
+    refused = next((line.problems for line in lines if line.problems), ())
+    return CatalogPage(
+        generation=generation.number if generation is not None else None,
+        content_hash=generation.content_hash[:12] if generation is not None else "",
+        loaded=when(generation.loaded_at, now) if generation is not None else None,
+        loaded_by=generation.loaded_by if generation is not None else "",
+        invariants=thousands(len(catalog.invariants)) if catalog is not None else "—",
+        databases=thousands(len(catalog.config.databases)) if catalog is not None else "—",
+        files=tuple(path for path, _ in catalog.texts) if catalog is not None else (),
+        warnings=tuple(str(one) for one in catalog.warnings) if catalog is not None else (),
+        problems=refused,
+        instances=lines,
+        withdrawn=episode_lines([one for one in ended if one.ending is Ending.WITHDRAWN], now),
+        left=tuple(f"{one.invariant} on {one.database}" for one in status.withdrawn),
+        audit=tuple(AuditLine(when(one.at, now), one.who, one.action, one.subject, one.detail) for one in audit),
+    )
+
+
+def database_cards(catalog: Catalog | None, judged: Sequence[Judged]) -> tuple[DatabaseCard, ...]:
+    """Every database of the catalog."""
+    if catalog is None:
+        return ()
+    counts = Counter((one.database, one.badge.tone) for one in judged)
+    return tuple(
+        DatabaseCard(
+            name=one.name,
+            dialect=one.dialect.value,
+            replicas=tuple(replica.name for replica in one.replicas),
+            freshness=one.freshness.value,
+            max_lag=show_duration(one.max_lag),
+            concurrency=str(one.concurrency),
+            primary="may be asked" if one.allow_primary else "never asked",
+            tallies=tuple(
+                (
+                    Badge(tone, TONE_WORDS[tone]),
+                    Link(thousands(counts[one.name, tone]), with_query("/", {"database": one.name, "state": tone})),
+                )
+                for tone in TONES
+                if counts[one.name, tone]
+            ),
+        )
+        for one in catalog.config.databases
+    )
+
+
+def delivery_lines(owed: Sequence[OwedRow], older: str | None, now: datetime) -> DeliveriesPage:
+    """Owed messages, newest first."""
+    return DeliveriesPage(tuple(_delivery(one, now) for one in owed), older)
+
+
+def _delivery(owed: OwedRow, now: datetime) -> DeliveryLine:
+    message = owed.message
+    tones = {
+        MessageState.FAILED: "firing",
+        MessageState.SENT: "holds",
+        MessageState.PENDING: "pending" if message.attempts else "quiet",
+    }
+    retried = message.state is MessageState.PENDING and message.attempts > 0
+    return DeliveryLine(
+        alert=Link(f"alert {message.episode}", alert_url(message.episode)),
+        about=f"{owed.invariant} on {owed.database}",
+        number=message.number,
+        reason=message.reason.value,
+        notifier=message.notifier,
+        state="being retried"
+        if retried
+        else "given up"
+        if message.state is MessageState.FAILED
+        else message.state.value,
+        tone=tones.get(message.state, "quiet"),
+        owed=when(message.owed_at, now),
+        sent=when(message.sent_at, now) if message.sent_at is not None else None,
+        attempts=message.attempts,
+        next_try=when(message.next_try_at, now) if message.next_try_at is not None else None,
+        problem=message.problem,
+    )

@@ -1,0 +1,179 @@
+"""the monitor's own health, which stands on the same screen as what it says"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from holdtrue.model import Catalog, Generation, Message, MessageState
+from holdtrue.store.records import Backlog, InstanceRow, OverviewRow
+from holdtrue.web.views.parts import When, when, when_or_none
+
+Well = Literal["well", "warn", "bad"]
+
+SEEN_WITHIN = timedelta(minutes=1)
+OVERDUE_AFTER = timedelta(minutes=1)
+FORGOTTEN_AFTER = timedelta(hours=1)
+REMEMBERED_FOR = timedelta(hours=24)
+"""How long a message that was given up stays on the overview."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vital:
+    """One line of the monitor's health: what it is about, how it is, and in which words."""
+
+    name: str
+    well: Well
+    word: str
+    detail: str = ""
+    at: When | None = None
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorHealth:
+    """All lines, and the worst of them."""
+
+    vitals: tuple[Vital, ...]
+    worst: Well
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceLine:
+    """One running process, as the Catalog page lists it."""
+
+    name: str
+    seen: When
+    started: When
+    well: Well
+    word: str
+    version: str
+    generation: int | None
+    problems: tuple[str, ...]
+
+
+def monitor_health(
+    *,
+    catalog: Catalog | None,
+    generation: Generation | None,
+    instances: Sequence[InstanceRow],
+    rows: Iterable[OverviewRow],
+    totals: Mapping[tuple[str, MessageState], int],
+    newest: Sequence[Message],
+    given_up: Sequence[Message],
+    backlog: Backlog,
+    dialect: str,
+    now: datetime,
+) -> MonitorHealth:
+    """How the monitor itself is. It is asked in the store, never at a monitored database."""
+    vitals = (
+        _instances(instances, now),
+        _catalog(catalog, generation, instances, now),
+        _claims(rows, now),
+        _deliveries(totals, newest, given_up, backlog, now),
+        Vital("Store", "well", "readable", dialect),
+    )
+    order: tuple[Well, ...] = ("bad", "warn", "well")
+    return MonitorHealth(vitals, min((one.well for one in vitals), key=order.index))
+
+
+def instance_lines(instances: Sequence[InstanceRow], now: datetime) -> tuple[InstanceLine, ...]:
+    """The processes seen within the last hour, newest first."""
+    recent = [one for one in instances if now - one.last_seen <= FORGOTTEN_AFTER]
+    return tuple(_line(one, now) for one in sorted(recent, key=lambda row: row.last_seen, reverse=True))
+
+
+def overdue(rows: Iterable[OverviewRow], now: datetime) -> tuple[OverviewRow, ...]:
+    """The pairs whose due time passed a while ago and that nobody claimed."""
+    return tuple(row for row in rows if row.next_due is not None and row.next_due < now - OVERDUE_AFTER)
+
+
+def _line(row: InstanceRow, now: datetime) -> InstanceLine:
+    fresh = now - row.last_seen <= SEEN_WITHIN
+    refused = row.reload is not None and not row.reload.successful
+    well: Well = "bad" if not fresh else "warn" if refused else "well"
+    word = "not seen lately" if not fresh else "kept its old catalog" if refused else "running"
+    return InstanceLine(
+        row.instance,
+        when(row.last_seen, now),
+        when(row.started_at, now),
+        well,
+        word,
+        row.version,
+        row.reload.generation if row.reload is not None else None,
+        row.reload.problems if row.reload is not None else (),
+    )
+
+
+def _instances(instances: Sequence[InstanceRow], now: datetime) -> Vital:
+    fresh = [one for one in instances if now - one.last_seen <= SEEN_WITHIN]
+    newest = max((one.last_seen for one in instances), default=None)
+    if not fresh:
+        return Vital(
+            "Instances",
+            "bad",
+            "none running",
+            "nothing is being asked",
+            when_or_none(newest, now),
+            "/catalog#instances",
+        )
+    word = f"{len(fresh)} running"
+    return Vital("Instances", "well", word, "last seen", when_or_none(newest, now), "/catalog#instances")
+
+
+def _catalog(
+    catalog: Catalog | None, generation: Generation | None, instances: Sequence[InstanceRow], now: datetime
+) -> Vital:
+    if catalog is None or generation is None:
+        return Vital("Catalog", "bad", "none in force", "nothing is being asked", None, "/catalog")
+    refused = [
+        one.reload
+        for one in instances
+        if one.reload is not None and not one.reload.successful and now - one.last_seen <= FORGOTTEN_AFTER
+    ]
+    if refused:
+        newest = max(refused, key=lambda status: status.at)
+        count = len(newest.problems)
+        detail = f"{count} problem{'' if count == 1 else 's'}; generation {generation.number} stays in force"
+        return Vital("Catalog", "bad", "reload refused", detail, when(newest.at, now), "/catalog#problems")
+    detail = f"{len(catalog.invariants)} invariants, loaded"
+    if catalog.warnings:
+        warned = len(catalog.warnings)
+        word = f"generation {generation.number}, {warned} warning{'' if warned == 1 else 's'}"
+        return Vital("Catalog", "warn", word, detail, when(generation.loaded_at, now), "/catalog#warnings")
+    return Vital(
+        "Catalog", "well", f"generation {generation.number}", detail, when(generation.loaded_at, now), "/catalog"
+    )
+
+
+def _claims(rows: Iterable[OverviewRow], now: datetime) -> Vital:
+    rows = tuple(rows)
+    late = overdue(rows, now)
+    if late:
+        oldest = min(row.next_due for row in late if row.next_due is not None)
+        return Vital("Due work", "bad", f"{len(late)} overdue", "the oldest was due", when(oldest, now))
+    upcoming = min((row.next_due for row in rows if row.next_due is not None), default=None)
+    return Vital("Due work", "well", "on time", "next is due" if upcoming else "", when_or_none(upcoming, now))
+
+
+def _deliveries(
+    totals: Mapping[tuple[str, MessageState], int],
+    newest: Sequence[Message],
+    given_up: Sequence[Message],
+    backlog: Backlog,
+    now: datetime,
+) -> Vital:
+    recent = [one for one in given_up if now - one.owed_at <= REMEMBERED_FOR]
+    if recent:
+        word = f"{len(recent)} given up"
+        return Vital("Messages", "bad", word, "the newest was owed", when(recent[0].owed_at, now), "/deliveries")
+    if backlog.owed_since is not None and now - backlog.owed_since > OVERDUE_AFTER:
+        word = f"{backlog.pending} not sent yet"
+        return Vital("Messages", "warn", word, "the oldest was owed", when(backlog.owed_since, now), "/deliveries")
+    if backlog.pending:
+        return Vital("Messages", "well", f"{backlog.pending} on the way", "", None, "/deliveries")
+    sent = newest[0].sent_at if newest else None
+    word = "all sent" if totals else "none owed yet"
+    return Vital("Messages", "well", word, "last sent" if sent else "", when_or_none(sent, now), "/deliveries")

@@ -1,0 +1,107 @@
+"""the web faces over a scene, and what a browser would send to them"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import uvicorn
+from starlette.testclient import TestClient
+
+from holdtrue.errors import NotFound, PromotionRefused
+from holdtrue.metrics import Counters, Exposition
+from holdtrue.model import Ticket
+from holdtrue.web import Asked, ReloadResult, WebService, create_app
+from scenes import Scene
+
+VERSION = "0.0.test"
+
+FILES = (
+    ("README.md", "# One settled refund per dispute\n\nRun `pytest`.\n"),
+    ("test_incident.py", "from holdtrue.testing import race\n\n\ndef test_incident(barrier_db):\n    ...\n"),
+)
+
+
+@dataclass
+class Calls:
+    """What the faces asked the rest of the service for."""
+
+    reloads: list[str] = field(default_factory=list)
+    runs: list[tuple[str, str, str]] = field(default_factory=list)
+    promotions: list[tuple[int, str, bool]] = field(default_factory=list)
+    refusal: PromotionRefused | None = None
+    reload_problems: tuple[str, ...] = ()
+
+
+def web_service(scene: Scene, calls: Calls | None = None, **more: Any) -> WebService:
+    """The service over a scene's real store; run-now goes through the store, promotion gives fixed files."""
+    calls = calls or Calls()
+    counters = Counters(version=VERSION)
+    exposition = Exposition(store=scene.store, catalog=lambda: scene.catalog, counters=counters)
+
+    def reload(who: str) -> ReloadResult:
+        calls.reloads.append(who)
+        return ReloadResult(not calls.reload_problems, calls.reload_problems, scene.store.catalogs.number())
+
+    def run_now(invariant: str, database: str, who: str) -> Asked:
+        calls.runs.append((invariant, database, who))
+        return Asked(invariant, database, scene.store.leases.ask(invariant, database))
+
+    def promote(alert: int, by: str, preview: bool) -> Ticket:
+        calls.promotions.append((alert, by, preview))
+        if calls.refusal is not None:
+            raise calls.refusal
+        if not any(one.id == alert for one in scene.store.alerts.list(limit=1000)):
+            raise NotFound(f"no alert has the number {alert}")
+        episode = scene.store.alerts.get(alert).episode
+        return Ticket(f"inc-{alert}", alert, episode.invariant, episode.database, scene.clock(), by, FILES)
+
+    service = WebService(
+        store=scene.store,
+        catalog=lambda: scene.catalog,
+        generation=scene.store.catalogs.number,
+        metrics=exposition.render,
+        reload=reload,
+        run_now=run_now,
+        promote=promote,
+        version=VERSION,
+    )
+    return replace(service, **more)
+
+
+def client_of(service: WebService, *, host: str = "127.0.0.1:8080", **headers: str) -> TestClient:
+    """A client that asks a loopback name, as a program on this machine would."""
+    return TestClient(create_app(service), base_url=f"http://{host}", headers=headers, follow_redirects=False)
+
+
+def form_token_of(page: str) -> str:
+    """The token that a page gave its forms."""
+    found = re.search(r'name="form_token" value="([0-9a-f]{64})"', page)
+    assert found is not None
+    return found.group(1)
+
+
+@contextmanager
+def served(service: WebService) -> Iterator[str]:
+    """The service on a port of its own on loopback; its address."""
+    server = uvicorn.Server(
+        uvicorn.Config(create_app(service), host="127.0.0.1", port=0, log_config=None, access_log=False, lifespan="off")
+    )
+    thread = threading.Thread(target=server.run, name="web-under-test", daemon=True)
+    thread.start()
+    try:
+        started = threading.Event()
+        for _ in range(1000):
+            if server.started:
+                break
+            started.wait(0.01)
+        assert server.started
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
