@@ -1,0 +1,256 @@
+"""claims owed notifications, sends them in order, retries"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Literal
+
+import structlog
+
+from holdtrue import alerting
+from holdtrue.errors import NotFound, StoreError
+from holdtrue.model import Delivered, Episode, Invariant, Parcel, Sample, Standing, Subject, Thread, Undelivered
+from holdtrue.notifiers import Notifier
+from holdtrue.store import Store
+from holdtrue.store.records import OwedMessage
+
+log = structlog.get_logger("holdtrue.delivery")
+
+FIRST_WAIT = timedelta(seconds=2)
+LONGEST_WAIT = timedelta(minutes=15)
+LEASE = timedelta(minutes=3)
+BATCH = 3
+
+What = Literal["sent", "retried", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What the catalog adds to an episode; ``invariant`` is None if it has left the catalog.
+
+    ``links`` are (label, address) with nothing of a row in them but safe columns.
+    """
+
+    description: str = ""
+    runbook_url: str = ""
+    links: tuple[tuple[str, str], ...] = ()
+    page_url: str = ""
+    invariant: Invariant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """When an undelivered message is tried again, and why then; ``at`` is None if no retry can mend it."""
+
+    at: datetime | None
+    why: str
+
+
+def decide_retry(result: Undelivered, attempts: int, now: datetime, rng: random.Random) -> Retry:
+    """Exponential backoff with full jitter, by the attempts that the store remembers; a longer wait asked for wins.
+
+    A message that a retry can mend is never given up: the wait grows to a quarter of an hour and stays there.
+    """
+    if result.permanent:
+        return Retry(None, "no retry can mend it")
+    ceiling = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(max(attempts, 1) - 1, 20))
+    wait_for = max(timedelta(seconds=0.5), ceiling * rng.random())
+    if result.retry_after is not None:
+        asked = timedelta(seconds=min(result.retry_after, timedelta(hours=1).total_seconds()))
+        if asked >= wait_for:
+            # A little later than asked, each by another bit: those that wait together should not return together.
+            return Retry(now + asked + min(ceiling, asked) * 0.25 * rng.random(), "as the notifier asked")
+    return Retry(now + wait_for, f"attempt {attempts}")
+
+
+class Delivery:
+    """Sends what is owed, one thread for each notifier, so that a slow one delays no other."""
+
+    def __init__(
+        self,
+        store: Store,
+        notifiers: Callable[[], Mapping[str, Notifier]],
+        describe: Callable[[Episode], Description],
+        instance: str,
+        *,
+        notified: Callable[[str, What], None] | None = None,
+        rng: random.Random | None = None,
+        lease: timedelta = LEASE,
+    ) -> None:
+        """Wire the delivery; nothing is sent before ``round``. ``notified`` hears of every attempt's outcome."""
+        self._store = store
+        self._notifiers = notifiers
+        self._describe = describe
+        self._instance = instance
+        self._notified = notified
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, no secret
+        self._lease = lease
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._threads: dict[str, ThreadPoolExecutor] = {}
+        self._busy: dict[str, Future[None]] = {}
+        self._paused: dict[str, float] = {}
+        self.outcomes: Counter[tuple[str, What]] = Counter()
+
+    def round(self) -> int:
+        """Claim for every notifier that is free, hand the messages to its thread, and say how many they are.
+
+        Raises:
+            StoreError: the store did not answer; what is owed stays owed.
+        """
+        if self._stopped.is_set():
+            return 0
+        free = self._free()
+        if not free:
+            return 0
+        claimed = self._store.outbox.claim(instance=self._instance, limit=BATCH, ttl=self._lease, notifiers=free)
+        by_notifier: dict[str, list[OwedMessage]] = {}
+        for owed in claimed:
+            by_notifier.setdefault(owed.message.notifier, []).append(owed)
+        until = time.monotonic() + self._lease.total_seconds()
+        with self._lock:
+            for name, mine in by_notifier.items():
+                self._busy[name] = self._thread(name).submit(self._send_all, name, mine, until)
+        return len(claimed)
+
+    def wait_until_idle(self, within: float) -> bool:
+        """Wait for the messages under way; False if some still are after ``within`` seconds."""
+        with self._lock:
+            running = list(self._busy.values())
+        return not wait(running, timeout=within).not_done
+
+    def stop(self, grace: float = 5.0) -> None:
+        """Send nothing new; give back what is claimed and not begun; wait ``grace`` seconds for what is under way."""
+        self._stopped.set()
+        self.wait_until_idle(grace)
+        with self._lock:
+            for one in self._threads.values():
+                one.shutdown(wait=False, cancel_futures=True)
+
+    def _free(self) -> list[str]:
+        now = time.monotonic()
+        with self._lock:
+            return [
+                name
+                for name in self._notifiers()
+                if (name not in self._busy or self._busy[name].done()) and self._paused.get(name, 0.0) <= now
+            ]
+
+    def _thread(self, name: str) -> ThreadPoolExecutor:
+        if name not in self._threads:
+            self._threads[name] = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"deliver-{name}")
+        return self._threads[name]
+
+    def _send_all(self, name: str, owed: Sequence[OwedMessage], until: float) -> None:
+        for one in owed:
+            try:
+                self._send(name, one, until)
+            except StoreError as problem:
+                # Nothing is lost: the claim ends by itself, and the message is sent again, marked as a possible repeat.
+                log.warning("delivery_not_marked", notifier=name, problem=type(problem).__name__)
+            except Exception as problem:  # noqa: BLE001 - one message must not take the others, or the thread, with it
+                log.error("delivery_failed", notifier=name, message=one.message.id, problem=type(problem).__name__)
+                self._give_back(one, "our own mistake", FIRST_WAIT)
+
+    def _send(self, name: str, owed: OwedMessage, until: float) -> None:
+        notifier = self._notifiers().get(name)
+        pause = self._paused.get(name, 0.0) - time.monotonic()
+        if self._stopped.is_set() or notifier is None:
+            self._give_back(owed, "not sent: stopping", timedelta(0))
+            return
+        if pause > 0:
+            self._give_back(owed, "not sent: the notifier asked for a pause", timedelta(seconds=pause))
+            return
+        if time.monotonic() >= until:
+            # Another instance may hold it by now.
+            return
+        parcel = self._parcel(owed, self._store.now())
+        result = notifier.deliver(parcel)
+        now = self._store.now()
+        retry_at, what = self._after(name, owed, result, now)
+        marked = self._store.outbox.mark(owed.message, result, next_try_at=retry_at)
+        self._count(name, what)
+        if isinstance(result, Undelivered):
+            log.warning(
+                "notification_not_sent",
+                notifier=name,
+                alert=owed.episode.id,
+                reason=owed.message.reason.value,
+                attempt=owed.message.attempts,
+                problem=result.sentence,
+                again=retry_at is not None,
+            )
+        elif not marked:
+            self._correct(notifier, owed, result.thread or parcel.thread)
+
+    def _after(
+        self, name: str, owed: OwedMessage, result: Delivered | Undelivered, now: datetime
+    ) -> tuple[datetime | None, What]:
+        if isinstance(result, Delivered):
+            return None, "sent"
+        with self._lock:
+            retry = decide_retry(result, owed.message.attempts, now, self._rng)
+            if result.retry_after is not None:
+                self._paused[name] = time.monotonic() + min(result.retry_after, 3600.0)
+        return retry.at, "failed" if retry.at is None else "retried"
+
+    def _give_back(self, owed: OwedMessage, why: str, after: timedelta) -> None:
+        self._store.outbox.mark(owed.message, Undelivered(why), next_try_at=self._store.now() + after)
+
+    def _correct(self, notifier: Notifier, owed: OwedMessage, thread: Thread | None) -> None:
+        """Our answer came after our claim had ended: show the newest state there, since ours may lie over it (semantics 7.3)."""
+        if thread is None:
+            return
+        try:
+            detail = self._store.alerts.get(owed.episode.id)
+        except NotFound:
+            return
+        newest = next((event for event in reversed(detail.events) if event.reason is not None), owed.event)
+        sample = detail.last_run.sample if detail.last_run is not None else None
+        standing = self._store.alerts.situation(detail.episode.invariant, detail.episode.database).standing
+        again = replace(owed, episode=detail.episode, event=newest, sample=sample, thread=thread, standing=standing)
+        result = notifier.redraw(self._parcel(again, self._store.now()))
+        log.info(
+            "edited_again", notifier=owed.message.notifier, alert=owed.episode.id, done=isinstance(result, Delivered)
+        )
+
+    def _parcel(self, owed: OwedMessage, now: datetime) -> Parcel:
+        described = self._describe(owed.episode)
+        return Parcel(
+            message=owed.message,
+            event=owed.event,
+            episode=owed.episode,
+            description=described.description,
+            sample=_sample(owed.sample, owed.episode),
+            runbook_url=described.runbook_url,
+            links=described.links,
+            page_url=described.page_url,
+            now=now,
+            thread=owed.thread,
+            health_sentence=_sentence(owed.standing, owed.episode, described.invariant, now),
+        )
+
+    def _count(self, name: str, what: What) -> None:
+        with self._lock:
+            self.outcomes[name, what] += 1
+        if self._notified is not None:
+            self._notified(name, what)
+
+
+def _sample(sample: Sample | None, episode: Episode) -> Sample | None:
+    return sample if episode.subject is Subject.VIOLATION else None
+
+
+def _sentence(standing: Standing, episode: Episode, invariant: Invariant | None, now: datetime) -> str:
+    """The verdict at the moment of sending, with its age; nothing for a pair that has left the catalog."""
+    if invariant is None:
+        return ""
+    alert = episode if episode.subject is Subject.VIOLATION and episode.open else None
+    return alerting.verdict(standing, alert, invariant, now).sentence

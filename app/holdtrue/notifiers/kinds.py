@@ -1,0 +1,27 @@
+"""the table of kinds, and how a notifier is made from its configuration"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from holdtrue.errors import SettingsRefused
+from holdtrue.model import NotifierConfig
+from holdtrue.notifiers.notifier import Notifier
+from holdtrue.notifiers.slack import build_slack
+
+KINDS: Mapping[str, Callable[[NotifierConfig, Mapping[str, str]], Notifier]] = {"slack": build_slack}
+"""Every kind with what builds it; a new kind is a module and a line here."""
+
+
+def build_notifier(config: NotifierConfig, environ: Mapping[str, str]) -> Notifier:
+    """Make the notifier that ``config`` describes; its secrets are read from ``environ`` now, and again at each use.
+
+    Raises:
+        SettingsRefused: the kind is unknown, an option is missing, or a secret cannot be read.
+    """
+    build = KINDS.get(config.kind)
+    if build is None:
+        raise SettingsRefused(
+            f"notifier {config.name!r} is of the unknown kind {config.kind!r}", remedy=f"kinds are {', '.join(KINDS)}"
+        )
+    return build(config, environ)

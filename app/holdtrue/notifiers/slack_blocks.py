@@ -1,0 +1,247 @@
+"""what Slack is told of an episode: pure, and within every limit of its blocks"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdtrue.model import (
+    Ending,
+    Episode,
+    Event,
+    Mark,
+    Parcel,
+    Reason,
+    Sample,
+    Subject,
+    show_duration,
+    show_moment,
+)
+from holdtrue.notifiers.slack_texts import escape, fitted, link, literal, plain
+
+Block = dict[str, Any]
+
+ROWS_SHOWN = 5
+BLOCK_LIMIT = 50
+HEADER_LIMIT = 150
+SECTION_LIMIT = 3_000
+FIELD_LIMIT = 2_000
+FIELDS_LIMIT = 10
+
+_ROW_LIMIT = 1_500
+_CELL_LIMIT = 240
+_COLUMNS_SHOWN = 12
+_TEXT_LIMIT = 900
+_WAYS_LIMIT = 2_600
+
+_SEVERITY = {"critical": "🔴", "warning": "🟠", "info": "🟡"}
+_ENDED = {
+    Ending.RESOLVED: ("🟢", "Holds again"),
+    Ending.REDEFINED: ("⚪", "Redefined, not resolved"),
+    Ending.WITHDRAWN: ("⚪", "Withdrawn, not resolved"),
+    Ending.RECOVERED: ("🔵", "Looked at again"),
+    Ending.NEVER_FIRED: ("⚪", "Never fired"),
+}
+_SAID = {
+    Reason.FIRED: "Fired",
+    Reason.WORSENED: "Worsened",
+    Reason.REMINDER: "Still violated",
+    Reason.RESOLVED: "Resolved",
+    Reason.REOPENED: "Reopened",
+    Reason.REDEFINED: "Redefined, which proves nothing",
+    Reason.WITHDRAWN: "Withdrawn, which proves nothing",
+    Reason.EXPIRING: "Expiring",
+    Reason.UNCHECKED: "Unchecked",
+    Reason.RECOVERED: "Looked at again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """One message: ``text`` is what notifications and text-only clients show, and is always there."""
+
+    text: str
+    blocks: tuple[Block, ...]
+
+
+def main_message(parcel: Parcel) -> Content:
+    """The episode's one message, as it is at the moment of sending; edited as the episode goes on."""
+    episode = parcel.episode
+    blocks = [_header(_headline(episode))]
+    if parcel.description:
+        blocks.append(_section(fitted(" ".join(parcel.description.split()), 700)))
+    blocks.append(_fields(_facts(parcel)))
+    blocks.append(_section(f"*{_said(parcel)}*{_detail(parcel.event)}"))
+    if parcel.health_sentence:
+        blocks.append(_section(f"Now: {fitted(parcel.health_sentence, 600)}"))
+    if episode.open and episode.subject is Subject.VIOLATION:
+        blocks += _rows(parcel.sample, episode)
+    blocks.append(_section(_ways(parcel)))
+    blocks.append(_context(_notes(parcel)))
+    return Content(_fallback(parcel), _within_limit(blocks))
+
+
+def reply(parcel: Parcel) -> Content:
+    """The event alone, for the thread under the episode's message."""
+    blocks = [_section(f"*{_said(parcel)}*{_detail(parcel.event)}")]
+    if parcel.health_sentence:
+        blocks.append(_section(f"Now: {fitted(parcel.health_sentence, 600)}"))
+    if parcel.event.reason is Reason.WORSENED:
+        blocks += _rows(parcel.sample, parcel.episode)
+    blocks.append(_context([f"event {parcel.event.number}, {show_moment(parcel.event.at)}", *_marks(parcel)]))
+    return Content(_fallback(parcel), _within_limit(blocks))
+
+
+def text_alone(parcel: Parcel) -> str:
+    """All that matters without blocks: sent when Slack refuses the blocks, so that the alert arrives all the same."""
+    lines = [_fallback(parcel)]
+    if parcel.health_sentence:
+        lines.append(f"Now: {fitted(parcel.health_sentence, 600)}")
+    lines.append(_ways(parcel))
+    lines += _marks(parcel)
+    return "\n".join(lines)
+
+
+def _headline(episode: Episode) -> str:
+    if episode.ending is not None:
+        sign, word = _ENDED[episode.ending]
+        if episode.ending is Ending.RESOLVED and episode.ended_at is not None:
+            word += f" after {show_duration(episode.ended_at - (episode.fired_at or episode.opened_at))}"
+    elif episode.subject is Subject.HEALTH:
+        sign, word = "⚫", "Unchecked"
+    else:
+        sign = _SEVERITY.get(episode.severity, "🔴")
+        word = "Violated again" if episode.follows is not None else "Violated"
+    return f"{sign} {word}: {episode.invariant} on {episode.database}"
+
+
+def _said(parcel: Parcel) -> str:
+    event, episode = parcel.event, parcel.episode
+    word = _SAID[event.reason] if event.reason is not None else plain(event.name)
+    if event.reason is Reason.REMINDER and episode.subject is Subject.HEALTH:
+        return "Still unchecked"
+    if event.reason is Reason.REOPENED and episode.follows is not None:
+        return f"{word}, follows alert {episode.follows}"
+    return word
+
+
+def _detail(event: Event) -> str:
+    return f": {fitted(event.detail, 700)}" if event.detail else ""
+
+
+def _facts(parcel: Parcel) -> list[tuple[str, str]]:
+    episode = parcel.episode
+    facts = [("Severity", episode.severity)]
+    if episode.owner:
+        facts.append(("Owner", episode.owner))
+    facts.append(("Database", episode.database))
+    if episode.subject is Subject.VIOLATION:
+        least = "" if episode.count_complete else "at least "
+        facts.append(("Counted", f"{least}{episode.count}" + (f", at most {episode.peak}" if episode.peak else "")))
+    facts.append(("Since", show_moment(episode.fired_at or episode.opened_at)))
+    if episode.ended_at is not None:
+        facts.append(("Ended", show_moment(episode.ended_at)))
+    if episode.acknowledged_by:
+        facts.append(("Acknowledged by", episode.acknowledged_by))
+    return facts
+
+
+def _rows(sample: Sample | None, episode: Episode) -> list[Block]:
+    """At most five rows, new ones first, each in a block of its own; how many more there are is always said."""
+    if sample is None or not sample.rows:
+        return []
+    order = {"new": 0, "returned": 1, "": 2, "known": 3}
+    novelties = [*sample.novelties, *[""] * (len(sample.rows) - len(sample.novelties))]
+    ranked = sorted(range(len(sample.rows)), key=lambda place: order.get(novelties[place], 2))
+    blocks = [_row(sample, place, novelties[place]) for place in ranked[:ROWS_SHOWN]]
+    more = max(episode.count, len(sample.rows)) - len(blocks)
+    notes = [f"+{more} more"] if more > 0 else []
+    if sample.masked:
+        notes.append("values written h:… are hashed")
+    return [*blocks, _context(notes)] if notes else blocks
+
+
+def _row(sample: Sample, place: int, novelty: str) -> Block:
+    lines, used = [], 0
+    names = sample.columns
+    for shown, (name, value) in enumerate(zip(names, sample.rows[place], strict=False)):
+        cell = "NULL" if value is None else fitted(value, _CELL_LIMIT, inside_code=True)
+        line = f"{fitted(name, 80, inside_code=True)}: {cell}"
+        if shown == _COLUMNS_SHOWN or used + len(line) > _ROW_LIMIT:
+            lines.append(f"+{len(names) - shown} more columns")
+            break
+        lines.append(line)
+        used += len(line) + 1
+    label = f"_{plain(novelty)}_ " if novelty else ""
+    return _section(f"{label}```{chr(10).join(lines)}```")
+
+
+def _ways(parcel: Parcel) -> str:
+    """Where to look, and what to type."""
+    episode = parcel.episode
+    ways = []
+    if parcel.page_url:
+        ways.append(link(parcel.page_url, f"Alert {episode.id}"))
+    if parcel.runbook_url:
+        ways.append(link(parcel.runbook_url, "Runbook"))
+    ways += [link(url, label) for label, url in parcel.links[:5]]
+    while len(text := " · ".join(ways)) > _WAYS_LIMIT:
+        ways.pop()
+    if episode.subject is Subject.VIOLATION:
+        text += ("\n" if text else "") + f"`holdtrue promote {episode.id}`"
+    return text or f"Alert {episode.id}"
+
+
+def _notes(parcel: Parcel) -> list[str]:
+    return [
+        f"alert {parcel.episode.id}, event {parcel.event.number}",
+        f"as of {show_moment(parcel.now)}",
+        *_marks(parcel),
+    ]
+
+
+def _marks(parcel: Parcel) -> list[str]:
+    marks = dict.fromkeys((*parcel.event.marks, *parcel.message.marks))
+    notes = [f"*{mark.value}*" if mark is Mark.MAY_BE_A_REPEAT else mark.value for mark in marks]
+    if parcel.message.overtook:
+        notes.append(f"stands also for: {', '.join(reason.value for reason in parcel.message.overtook)}")
+    return notes
+
+
+def _fallback(parcel: Parcel) -> str:
+    episode, event = parcel.episode, parcel.event
+    detail = f": {event.detail}" if event.detail else ""
+    said = f"[{episode.severity}] {_said(parcel)}: {episode.invariant} on {episode.database}{detail}"
+    return fitted(said, _TEXT_LIMIT)
+
+
+def _header(text: str) -> Block:
+    return {"type": "header", "text": {"type": "plain_text", "text": _plain_cut(text, HEADER_LIMIT), "emoji": True}}
+
+
+def _plain_cut(text: str, limit: int) -> str:
+    cut = escape(literal(text))
+    return cut if len(cut) <= limit else fitted(text, limit)
+
+
+def _section(text: str) -> Block:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text[:SECTION_LIMIT], "verbatim": True}}
+
+
+def _fields(facts: Sequence[tuple[str, str]]) -> Block:
+    fields = [
+        {"type": "mrkdwn", "text": f"*{name}*\n{fitted(value or '–', 300)}", "verbatim": True}  # noqa: RUF001
+        for name, value in facts[:FIELDS_LIMIT]
+    ]
+    return {"type": "section", "fields": fields}
+
+
+def _context(notes: Iterable[str]) -> Block:
+    return {"type": "context", "elements": [{"type": "mrkdwn", "text": " · ".join(notes), "verbatim": True}]}
+
+
+def _within_limit(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    if len(blocks) <= BLOCK_LIMIT:
+        return tuple(blocks)
+    return (*blocks[: BLOCK_LIMIT - 1], _context([f"+{len(blocks) - BLOCK_LIMIT + 1} more blocks"]))

@@ -1,0 +1,68 @@
+"""untrusted text made safe for Slack: escaped, literal, and within a limit that is counted after escaping"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from holdtrue.model.masking import excerpt
+
+_SHOUT = re.compile(r"@(?=(?:here|channel|everyone|all|group)\b)", re.IGNORECASE)
+_WORD_JOINER = "\u2060"
+_STEP = 8
+_FLOOR = 16
+_TAG = 7
+_MARKS = {"*": "∗", "_": "＿", "~": "∼", "`": "ˋ"}  # noqa: RUF001 - look-alikes that Slack does not read as formatting
+
+
+def escape(text: str) -> str:
+    """``& < >`` as Slack wants them, and no ``@here`` that any of Slack's parsers could take for one."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _SHOUT.sub("@" + _WORD_JOINER, text)
+
+
+def plain(text: str) -> str:
+    """``text`` for a mrkdwn object: escaped, and with formatting letters that show but do not format."""
+    return escape("".join(_MARKS.get(letter, letter) for letter in literal(text)))
+
+
+def code(text: str) -> str:
+    """``text`` for the inside of a code span or block: escaped, on one line, and unable to end it."""
+    return escape(literal(text).replace("`", _MARKS["`"]))
+
+
+def literal(text: str) -> str:
+    """Control characters, line breaks and marks of writing direction, written out so that one can see them."""
+    return "".join(_visible(letter) for letter in text)
+
+
+def _visible(letter: str) -> str:
+    if letter == " " or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
+        return letter
+    named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(letter)
+    if named is not None:
+        return named
+    number = ord(letter)
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}" if number < 65536 else f"\\U{number:08x}"
+
+
+def fitted(text: str, limit: int, *, inside_code: bool = False) -> str:
+    """``text`` made safe and cut, visibly and so that different texts stay different, to ``limit`` letters after escaping."""
+    make = code if inside_code else plain
+    room = limit
+    while True:
+        made = make(excerpt(text, room))
+        if len(made) <= limit:
+            return made
+        if room <= _FLOOR:
+            # Nothing but letters that take ten to show: only the tag tells such texts apart.
+            return "…" + excerpt(text + " " * _FLOOR, _FLOOR)[-_TAG:]
+        room = max(_FLOOR, min(room - _STEP, room - (len(made) - limit) // 10))
+
+
+def link(url: str, label: str) -> str:
+    """A link that Slack shows and does not follow by itself; what is no web address is shown as text."""
+    if not re.match(r"https?://[^\s]+\Z", url) or len(url) > 1_500:
+        return plain(f"{label}: {excerpt(url, 200)}")
+    address = url.replace("&", "&amp;").replace("<", "%3C").replace(">", "%3E").replace("|", "%7C")
+    return f"<{address}|{fitted(label, 100)}>"
