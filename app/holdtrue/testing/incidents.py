@@ -53,8 +53,8 @@ class FrozenIncident:
 
         The steps are those of semantics 9: the seed alone holds; the observed rows break the rule here or a constraint refuses
         them; each run alone has an effect and keeps the rule; in series it holds; held at every boundary, in both roles, it
-        holds. ``b_may_be_idle`` allows a ``run_b`` that alone changes nothing or fails. ``pre_image`` corrects, after the seed was
-        loaded, what no database could tell.
+        holds. ``b_may_be_idle`` allows a ``run_b`` that alone changes nothing or fails.
+        ``pre_image`` corrects, after the seed was loaded, what no database could tell.
 
         Raises:
             BarrierFailed: the rule is broken, or nothing was tested; the verdict says which.

@@ -43,7 +43,7 @@ class Limits:
 
     poll: float = 0.002
     grace: float = 0.004
-    stall: float = 0.75
+    stall: float = 1.5
     deadline: float = 15.0
 
 
@@ -288,7 +288,7 @@ class StepScheduler:
             f"{party.name} waited outside the database while the other party was held"
             + (f", at {where}" if where else "")
             + "; a lock inside one process does not protect two (if it waits for a lock that all processes share, "
-            "pass external_lock=True)",
+            "pass external_lock=True; if it is only slow, limits=Limits(stall=…))",
         )
 
     def _note(self) -> None:

@@ -1,0 +1,21 @@
+"""renders a ticket's files as {path: text} (pure)"""
+
+from holdtrue.scaffolding.assembly import Assembled, assemble
+from holdtrue.scaffolding.contexts import TicketContext, Writer
+from holdtrue.scaffolding.folder import render
+from holdtrue.scaffolding.naming import ticket_id
+from holdtrue.scaffolding.patterns import Pattern, recognise
+from holdtrue.scaffolding.sides import Side, side_of
+
+__all__ = [
+    "Assembled",
+    "Pattern",
+    "Side",
+    "TicketContext",
+    "Writer",
+    "assemble",
+    "recognise",
+    "render",
+    "side_of",
+    "ticket_id",
+]

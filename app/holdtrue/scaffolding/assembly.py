@@ -1,0 +1,101 @@
+"""puts the rows that a run kept into seed and observed (semantics 9.2, 9.3)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from holdtrue.model import EvidenceRow, Position, TableRows
+from holdtrue.scaffolding.patterns import Pattern, guess_pre_image
+from holdtrue.scaffolding.sides import Side, side_of
+
+BY_TRANSACTION = "by transaction"
+BY_KEY = "by key, not by transaction"
+NO_RUN_BEFORE = "no run before it: every row is a guess"
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """The frozen rows. ``marked`` names every cell that is a guess; ``split`` says how before and after were told apart.
+
+    ``written`` are the observed rows with their writers, in the order in which they stand in ``observed``.
+    """
+
+    seed: tuple[TableRows, ...]
+    observed: tuple[TableRows, ...]
+    marked: tuple[str, ...]
+    split: str
+    written: tuple[EvidenceRow, ...]
+
+
+def assemble(
+    rows: Sequence[EvidenceRow],
+    last_good: Position | None,
+    *,
+    pattern: Pattern,
+    sql: str,
+    computed: Sequence[str] = (),
+) -> Assembled:
+    """Seed: what was there before, with parents. Observed: what was written in the window, and what may have been.
+
+    A parent that was written in the window was there before in another state, far more likely than not: it goes into the
+    seed as it was seen, marked, and into observed. Where no writer is known (SQLite, or no run before) parents are the seed
+    and the rows behind the violation are observed.
+    """
+    sides = [side_of(row.xid, last_good) for row in rows]
+    known = any(side is not Side.UNKNOWN for side in sides)
+    split = BY_TRANSACTION if known else (NO_RUN_BEFORE if last_good is None else BY_KEY)
+    before = [row for row, side in zip(rows, sides, strict=True) if side is Side.BEFORE]
+    seed = list(before)
+    observed: list[EvidenceRow] = []
+    marked: list[str] = []
+    for row, side in zip(rows, sides, strict=True):
+        if side is Side.BEFORE:
+            continue
+        if row.is_parent:
+            seed.append(row)
+            why = "written in the window" if side is not Side.UNKNOWN else f"taken as it was found ({split})"
+            marked.append(f"{row.table}: a row of it is as it was afterwards; {why}")
+        guess = guess_pre_image(pattern, row, sql=sql, computed=computed, older=before)
+        if guess is not None:
+            if row.is_parent:
+                seed.pop()
+                marked.pop()
+            seed.append(guess.row)
+            marked.extend(guess.marks)
+        if not row.is_parent or guess is not None or side is not Side.UNKNOWN:
+            observed.append(row)
+    if not observed:
+        marked.append(
+            "no row was written in the window: what changed is gone from the database, and the seed cannot hold it"
+        )
+    elif pattern is Pattern.GENERAL:
+        marked.append("a row of observed that was updated, not inserted, lacks its former state in the seed")
+    ordered = _parents_first(observed)
+    return Assembled(
+        seed=_tables(_parents_first(seed)),
+        observed=_tables(ordered),
+        marked=tuple(dict.fromkeys(marked)),
+        split=split,
+        written=tuple(one for table in _grouped(ordered).values() for one in table),
+    )
+
+
+def _parents_first(rows: Iterable[EvidenceRow]) -> list[EvidenceRow]:
+    """Parents in the order in which they were kept, which is loadable; then the rows behind the violation."""
+    listed = list(rows)
+    return [*(row for row in listed if row.is_parent), *(row for row in listed if not row.is_parent)]
+
+
+def _grouped(rows: Iterable[EvidenceRow]) -> dict[tuple[str, tuple[str, ...]], list[EvidenceRow]]:
+    tables: dict[tuple[str, tuple[str, ...]], list[EvidenceRow]] = {}
+    for row in rows:
+        tables.setdefault((row.table, row.columns), []).append(row)
+    return tables
+
+
+def _tables(rows: Iterable[EvidenceRow]) -> tuple[TableRows, ...]:
+    return tuple(
+        TableRows(table, columns, tuple(dict.fromkeys(one.values for one in group)), group[0].types)
+        for (table, columns), group in _grouped(rows).items()
+    )

@@ -1,0 +1,215 @@
+"""writes the files of a ticket's folder: the test, its frozen block, the schema for the reader, the record, the manual"""
+
+from __future__ import annotations
+
+import json
+
+from holdtrue.model import Incident, Position, show_moment
+from holdtrue.scaffolding.contexts import TicketContext, Writer
+from holdtrue.scaffolding.texts import fenced, in_docstring, in_markdown, in_sql_comment, is_dotted
+
+_TEST = '''"""Barrier test for incident {id}.
+
+{header}
+
+Wire it in this one place: give run_a and run_b one call each into your real code; db.url is the database to use.
+The test fails until you do. It asserts the invariant's own text, never the absence of an exception.
+"""
+
+from pathlib import Path
+
+from holdtrue.testing import NotWired, load_incident
+
+# The frozen block: promote the alert again instead of editing it. Its checksum is verified here.
+INCIDENT = load_incident(
+    Path(__file__).with_name("incident.json"),
+    checksum="{checksum}",
+)
+
+
+def run_a(db):
+{suggestion}    raise NotWired({wrote_a})
+
+
+def run_b(db):
+{suggestion}    raise NotWired({wrote_b})
+{pre_image}
+
+def test_incident_{id}(barrier_db):
+    INCIDENT.check(run_a, run_b, barrier_db{argument})
+'''
+_PRE_IMAGE = '''
+
+def pre_image(db):
+    """Correct here, with statements of your own, what no database could tell of the rows before the race.
+
+{marks}
+    """
+'''
+
+
+def render(incident: Incident, context: TicketContext) -> dict[str, str]:
+    """The files of the ticket's folder by relative path. Pure; what came from a database stays data.
+
+    Values are in ``incident.json`` alone, as ASCII JSON; the test file holds their checksum and never a value.
+    """
+    return {
+        f"test_incident_{incident.id}.py": _test(incident, context),
+        "incident.json": json.dumps(incident.as_data(), ensure_ascii=True, indent=1) + "\n",
+        "incident_schema.sql": _schema(incident, context),
+        "ticket.json": _ticket(incident, context),
+        "README.md": _readme(incident, context),
+    }
+
+
+def _test(incident: Incident, context: TicketContext) -> str:
+    wrote = [_wrote(writer) for writer in context.writers] or ["the rows in observed"]
+    suggestion = ""
+    if is_dotted(context.operation):
+        module, _, function = context.operation.partition(":")
+        suggestion = f"    # for example: from {module} import {function}\n"
+    marks = "\n".join(f"    PRE-IMAGE {in_docstring(mark)}" for mark in incident.marked)
+    return _TEST.format(
+        id=incident.id,
+        header="\n".join(f"{name:<16} {in_docstring(value)}" for name, value in _facts(incident, context)),
+        checksum=incident.checksum,
+        suggestion=suggestion,
+        wrote_a=ascii(f"wire run_a to the code that wrote {wrote[0]}"),
+        wrote_b=ascii(f"wire run_b to the code that wrote {wrote[1] if len(wrote) > 1 else wrote[0]}"),
+        pre_image=_PRE_IMAGE.format(marks=marks) if incident.marked else "",
+        argument=", pre_image=pre_image" if incident.marked else "",
+    )
+
+
+def _facts(incident: Incident, context: TicketContext) -> list[tuple[str, str]]:
+    facts = [
+        ("invariant", f"{incident.invariant} on {incident.database} ({incident.engine})"),
+        ("alert", f"{context.alert}, promoted {show_moment(context.created_at)} by {context.created_by}"),
+        ("first bad run", _stand(context.first_bad)),
+        ("last good run", _stand(context.last_good) if context.last_good else "no run before it"),
+        ("rows split", context.split),
+        ("pattern", incident.pattern),
+    ]
+    for writer in context.writers:
+        when = f" committed {show_moment(writer.committed_at)}" if writer.committed_at else ""
+        who = f"transaction {writer.xid}" if writer.xid is not None else "writer not known"
+        facts.append(("writer", f"{who}{when}: {', '.join(writer.rows)}"))
+    facts.append(("overlap", context.overlap))
+    facts.append(("stand-ins", ", ".join(context.masked) or "none: every captured column is declared safe"))
+    facts.extend(("guessed", mark) for mark in incident.marked)
+    if context.keys > 1:
+        facts.append(("violations", f"this is one of {context.keys} whose rows were kept"))
+    if context.incomplete:
+        facts.append(("incomplete", context.incomplete))
+    if context.assumes:
+        facts.append(("assumed", context.assumes))
+    return facts
+
+
+def _stand(position: Position | None) -> str:
+    if position is None:
+        return "not recorded"
+    parts = [show_moment(position.moment), f"replica {position.replica}"]
+    if position.log_position:
+        parts.append(f"log position {position.log_position}")
+    if position.snapshot:
+        parts.append(f"snapshot {position.snapshot}")
+    if position.in_progress:
+        parts.append(f"in progress {', '.join(map(str, position.in_progress[:20]))}")
+    return "  ".join(parts)
+
+
+def _wrote(writer: Writer) -> str:
+    rows = ", ".join(writer.rows)
+    return f"{rows} (transaction {writer.xid})" if writer.xid is not None else rows
+
+
+def _schema(incident: Incident, context: TicketContext) -> str:
+    lines = [
+        f"-- The tables of incident {incident.id} as they were in production. For the reader: the test runs on the schema",
+        "-- that your own migrations build, else a constraint that mends the bug could never be there.",
+        *(f"-- left out: {in_sql_comment(one)}" for one in context.left_out),
+    ]
+    return "\n".join(lines) + "\n\n" + context.schema_sql.rstrip() + "\n"
+
+
+def _ticket(incident: Incident, context: TicketContext) -> str:
+    record = {
+        "ticket": incident.id,
+        "tier": "exported",
+        "alert": context.alert,
+        "invariant": incident.invariant,
+        "database": incident.database,
+        "severity": context.severity,
+        "owner": context.owner,
+        "page": context.page_url,
+        "created_at": show_moment(context.created_at),
+        "created_by": context.created_by,
+        "checksum": incident.checksum,
+        "pattern": incident.pattern,
+        "split": context.split,
+        "window": {
+            "last_good": show_moment(context.last_good_at) if context.last_good_at else None,
+            "first_bad": show_moment(context.first_bad_at) if context.first_bad_at else None,
+        },
+        "writers": [
+            {
+                "transaction": one.xid,
+                "committed_at": show_moment(one.committed_at) if one.committed_at else None,
+                "rows": list(one.rows),
+            }
+            for one in context.writers
+        ],
+        "overlap": context.overlap,
+        "stand_ins": list(context.masked),
+        "guessed": list(incident.marked),
+    }
+    return json.dumps(record, ensure_ascii=True, indent=1) + "\n"
+
+
+def _readme(incident: Incident, context: TicketContext) -> str:
+    guesses = "".join(f"- {in_markdown(mark)}\n" for mark in incident.marked)
+    masked = "".join(f"- {in_markdown(name)}\n" for name in context.masked)
+    about = in_markdown(context.description) + "\n\n" if context.description else ""
+    return f"""# Incident {incident.id}
+
+{about}Rule {in_markdown(incident.invariant)}, database {in_markdown(incident.database)}:
+
+{fenced(incident.sql, "sql")}
+
+## Wire it
+
+1. Once for all incidents, in `tests/conftest.py`: a fixture `barrier_schema` that says how your migrations build a database.
+
+   ```python
+   import pytest
+   from holdtrue.testing import schema_from_alembic
+
+
+   @pytest.fixture
+   def barrier_schema():
+       return schema_from_alembic("alembic.ini")  # or schema_from_sql_file("schema.sql"), or a function of the URL
+   ```
+
+2. In `test_incident_{incident.id}.py`: `run_a` and `run_b` each get one call into the code that wrote the rows. Both are
+   given `db`; `db.url` is the SQLAlchemy URL to use, `db.engine` an engine for it.
+3. `pytest {"tests/incidents/" + incident.id}`. It must fail before the fix and pass after it.
+
+A PostgreSQL server comes from `HOLDTRUE_BARRIER_URL` (a login that may create databases), else one is started from
+`holdtrue[postgres]`. An incident from {incident.engine} is replayed on {incident.engine} only.
+
+## Guesses
+
+{guesses or "None: every row of the seed was there before the window." + chr(10)}
+## Stand-ins
+
+{masked or "None: every captured column is declared safe." + chr(10)}
+Equal values have equal stand-ins across tables; the salt was thrown away.
+
+## Files
+
+- `test_incident_{incident.id}.py`: the test, and the only file to edit.
+- `incident.json`: the frozen block, under a checksum. Promote again instead of editing it.
+- `incident_schema.sql`: the tables as they were, for the reader.
+- `ticket.json`: who, when, which window, which writers.
+"""

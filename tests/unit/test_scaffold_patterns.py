@@ -1,0 +1,140 @@
+"""What shape a rule has, and how its rows may have been before (semantics 9.2, 9.3)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from holdtrue.model import EvidenceRow, Position
+from holdtrue.scaffolding import Pattern, assemble, recognise
+from racy import schema
+
+LAST_GOOD = Position("r1", datetime(2026, 11, 29, tzinfo=UTC), role="standby", snapshot="100:110:", in_progress=(105,))
+LEASE = "SELECT job_id FROM jobs WHERE state = 'in_progress' AND lease_until < CURRENT_TIMESTAMP"
+ORPHAN = "SELECT r.id FROM receipts r LEFT JOIN invoices i ON i.receipt = r.id WHERE i.id IS NULL"
+
+
+def row(table: str, xid: int | None, *, parent: bool = False, **cells: str | None) -> EvidenceRow:
+    return EvidenceRow(table, tuple(cells), tuple(cells.values()), is_parent=parent, xid=xid)
+
+
+@pytest.mark.parametrize(
+    ("sql", "pattern"),
+    [
+        (schema.ONE_SETTLED, Pattern.DUPLICATE),
+        (schema.BALANCE, Pattern.DRIFT),
+        (LEASE, Pattern.STUCK_JOB),
+        (ORPHAN, Pattern.MISSING),
+        ("SELECT id FROM receipts WHERE NOT EXISTS (SELECT 1 FROM invoices)", Pattern.MISSING),
+        ("SELECT id FROM accounts WHERE balance < 0", Pattern.GENERAL),
+        ("SELECT 1 FROM t WHERE note = 'having count(*) > 1' -- sum(x) <> y", Pattern.GENERAL),
+    ],
+)
+def test_the_shape_of_a_rule_is_recognised_outside_of_strings_and_comments(sql: str, pattern: Pattern) -> None:
+    assert recognise(sql) is pattern
+
+
+def test_a_duplicate_needs_no_guess() -> None:
+    made = assemble(
+        [
+            row("disputes", 50, parent=True, id="dsp_1"),
+            row("refunds", 60, id="1", state="failed"),
+            row("refunds", 105, id="3", state="settled"),
+            row("refunds", 111, id="4", state="settled"),
+        ],
+        LAST_GOOD,
+        pattern=Pattern.DUPLICATE,
+        sql=schema.ONE_SETTLED,
+    )
+    assert [(one.table, one.rows) for one in made.seed] == [
+        ("disputes", (("dsp_1",),)),
+        ("refunds", (("1", "failed"),)),
+    ]
+    assert [(one.table, one.rows) for one in made.observed] == [("refunds", (("3", "settled"), ("4", "settled")))]
+    assert made.marked == ()
+
+
+def test_a_total_that_drifted_was_the_sum_of_the_older_rows_and_says_that_this_is_a_guess() -> None:
+    made = assemble(
+        [
+            row("accounts", 112, id="acc_1", credit_balance_eur="130.00", version="3"),
+            row("credit_log", 60, id="1", account_id="acc_1", amount_eur="50.00"),
+            row("credit_log", 70, id="2", account_id="acc_1", amount_eur="30.50"),
+            row("credit_log", 111, id="3", account_id="acc_1", amount_eur="50.00"),
+            row("credit_log", 112, id="4", account_id="acc_1", amount_eur="50.00"),
+        ],
+        LAST_GOOD,
+        pattern=Pattern.DRIFT,
+        sql=schema.BALANCE,
+        computed=("accounts.credit_balance_eur", "credit_log.amount_eur"),
+    )
+    seed = {one.table: one.rows for one in made.seed}
+    assert seed["accounts"] == (("acc_1", "80.50", "3"),)
+    assert len(seed["credit_log"]) == 2
+    observed = {one.table: one.rows for one in made.observed}
+    assert observed["accounts"] == (("acc_1", "130.00", "3"),)
+    assert len(observed["credit_log"]) == 2
+    assert made.marked == ("accounts.credit_balance_eur: guessed as the sum of the older rows of credit_log",)
+
+
+def test_a_stuck_job_was_accepted_and_held_by_nobody() -> None:
+    made = assemble(
+        [row("jobs", 111, job_id="j1", state="in_progress", lease_until="2026-11-29 10:00:00+00", worker="w1")],
+        LAST_GOOD,
+        pattern=Pattern.STUCK_JOB,
+        sql=LEASE,
+    )
+    assert made.seed[0].rows == (("j1", "accepted", None, None),)
+    assert made.observed[0].rows[0][1] == "in_progress"
+    assert "jobs.state: guessed as 'accepted'" in made.marked
+
+
+def test_a_parent_written_in_the_window_is_in_the_seed_and_marked() -> None:
+    made = assemble(
+        [row("disputes", 111, parent=True, id="dsp_1", open="f"), row("refunds", 111, id="3")],
+        LAST_GOOD,
+        pattern=Pattern.DUPLICATE,
+        sql=schema.ONE_SETTLED,
+    )
+    assert [one.table for one in made.seed] == ["disputes"]
+    assert [one.table for one in made.observed] == ["disputes", "refunds"]
+    assert made.marked == ("disputes: a row of it is as it was afterwards; written in the window",)
+
+
+def test_without_a_run_before_every_row_of_the_seed_is_a_guess_and_says_so() -> None:
+    """semantics 9.2."""
+    made = assemble(
+        [row("disputes", 50, parent=True, id="dsp_1"), row("refunds", 60, id="3"), row("refunds", 61, id="4")],
+        None,
+        pattern=Pattern.DUPLICATE,
+        sql=schema.ONE_SETTLED,
+    )
+    assert made.split == "no run before it: every row is a guess"
+    assert [one.table for one in made.seed] == ["disputes"]
+    assert len(made.observed[0].rows) == 2
+    assert made.marked
+
+
+def test_sqlite_rows_are_split_by_key_and_labelled() -> None:
+    """semantics 9.3."""
+    where = Position("file", datetime(2026, 11, 29, tzinfo=UTC), role="file")
+    made = assemble(
+        [
+            row("accounts", None, id="text:a", balance="int:50"),
+            row("log", None, id="int:1", account="text:a", cents="int:50"),
+        ],
+        where,
+        pattern=Pattern.DRIFT,
+        sql="SELECT a.id FROM accounts a WHERE a.balance <> (SELECT sum(l.cents) FROM log l WHERE l.account = a.id)",
+        computed=("accounts.balance", "log.cents"),
+    )
+    assert made.split == "by key, not by transaction"
+    assert made.seed[0].rows == (("text:a", "int:0"),)
+    assert {one.table for one in made.observed} == {"accounts", "log"}
+
+
+def test_rows_that_are_gone_are_said_to_be_gone() -> None:
+    made = assemble([row("receipts", 60, id="1")], LAST_GOOD, pattern=Pattern.MISSING, sql=ORPHAN)
+    assert made.observed == ()
+    assert "gone from the database" in made.marked[0]
