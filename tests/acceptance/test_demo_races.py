@@ -132,7 +132,7 @@ def test_a_second_call_after_the_first_is_over_refunds_nothing(engine: Engine, o
 
 
 def test_credits_at_the_same_time_lose_an_update_against_the_log(traffic: Traffic, pool: ThreadPoolExecutor) -> None:
-    rows = until_broken(traffic.engine, "balance_equals_ledger", lambda: traffic.credits(pool, 10))
+    rows = until_broken(traffic.engine, "credit_balance_equals_its_log", lambda: traffic.credits(pool, 10))
     assert all(balance < logged for _account, balance, logged in rows)  # type: ignore[operator]
 
 
@@ -141,7 +141,7 @@ def test_atomic_credits_lose_nothing(traffic: Traffic, pool: ThreadPoolExecutor)
     for _ in range(6):
         traffic.credits(pool, 10)
     assert traffic.problems == []
-    assert broken(traffic.engine, "balance_equals_ledger") == []
+    assert broken(traffic.engine, "credit_balance_equals_its_log") == []
 
 
 def test_a_killed_worker_leaves_its_job_in_progress_under_a_dead_lease(traffic: Traffic) -> None:
@@ -167,7 +167,7 @@ def test_two_uploads_for_one_invoice_leave_a_file_that_belongs_to_nobody(
         service.list_receipts(traffic.engine, traffic.receipts)
 
     rows = until_broken(traffic.engine, "every_receipt_has_one_invoice", play)
-    assert {row[1] for row in rows} == {"in the folder, on no invoice or on several"}
+    assert {row[1] for row in rows} == {"in the bucket, but not on exactly one invoice"}
     assert fixes.sweep_receipts(traffic.engine, traffic.receipts) > 0
     service.list_receipts(traffic.engine, traffic.receipts)
     assert broken(traffic.engine, "every_receipt_has_one_invoice") == []
@@ -183,7 +183,7 @@ def test_a_receipt_that_was_deleted_from_the_folder_is_found_by_its_invoice(
     monkeypatch.setattr(service, "SETTLED_AFTER", service.SETTLED_AFTER * 0)
     service.list_receipts(traffic.engine, traffic.receipts)
     assert [row[1] for row in broken(traffic.engine, "every_receipt_has_one_invoice")] == [
-        "on an invoice, not in the folder"
+        "on an invoice, but not in the bucket"
     ]
 
 
@@ -202,7 +202,7 @@ def test_claimed_uploads_leave_one_file_for_each_invoice(
 def test_the_traffic_alone_breaks_every_invariant_within_a_minute(traffic: Traffic) -> None:
     names = [
         "one_settled_refund_per_dispute",
-        "balance_equals_ledger",
+        "credit_balance_equals_its_log",
         "every_receipt_has_one_invoice",
         "no_job_left_in_progress",
     ]

@@ -6,12 +6,12 @@ import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import Engine, insert, select, text, update
+from sqlalchemy import Engine, delete, insert, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from holdtrue.demo import schema
 from holdtrue.demo.provider import Provider
-from holdtrue.demo.service import LEASE
+from holdtrue.demo.service import LEASE, add_to_listing
 
 
 def issue_refund(engine: Engine, provider: Provider, dispute_id: str, amount_eur: int) -> str:
@@ -100,31 +100,37 @@ def renew_lease(engine: Engine, job_id: str, worker: str) -> bool:
     with engine.begin() as connection:
         result = connection.execute(
             update(schema.jobs)
-            .where(schema.jobs.c.job_id == job_id, schema.jobs.c.worker == worker, schema.jobs.c.state == "in_progress")
+            .where(
+                schema.jobs.c.job_id == job_id,
+                schema.jobs.c.lease_owner == worker,
+                schema.jobs.c.state == "in_progress",
+            )
             .values(lease_until=datetime.now(UTC) + LEASE)
         )
     return result.rowcount == 1
 
 
 def attach_receipt(engine: Engine, folder: Path, invoice_id: str, content: bytes) -> str:
-    """Claim the invoice's one key first (compare and set), then write the file under the key that won.
+    """Lock the invoice, look whether it has a receipt, and only then write the file and both rows.
 
-    Both calls write the same file, whole or not at all.
+    A crash before the commit leaves a file that the next listing finds.
     """
-    mine = f"{invoice_id}-{uuid.uuid4().hex}.txt"
     with engine.begin() as connection:
         connection.execute(
             update(schema.invoices)
-            .where(schema.invoices.c.id == invoice_id, schema.invoices.c.receipt_key.is_(None))
-            .values(receipt_key=mine, attached_at=datetime.now(UTC))
+            .where(schema.invoices.c.id == invoice_id)
+            .values(receipt_key=schema.invoices.c.receipt_key)
         )
-        key = connection.execute(
+        present = connection.execute(
             select(schema.invoices.c.receipt_key).where(schema.invoices.c.id == invoice_id)
         ).scalar_one()
-    partial = folder.parent / f".{uuid.uuid4().hex}"
-    partial.write_bytes(content)
-    partial.replace(folder / key)
-    return str(key)
+        if present is not None:
+            return str(present)
+        key = f"{invoice_id}-{uuid.uuid4().hex}.txt"
+        (folder / key).write_bytes(content)
+        connection.execute(update(schema.invoices).where(schema.invoices.c.id == invoice_id).values(receipt_key=key))
+        add_to_listing(connection, key, len(content))
+    return key
 
 
 def reverse_second_refunds(engine: Engine) -> int:
@@ -151,10 +157,12 @@ def settle_balances(engine: Engine) -> int:
 
 
 def sweep_receipts(engine: Engine, folder: Path) -> int:
-    """Repair the data: files that no invoice names go; how many."""
+    """Repair the data: files that no invoice names go, and their rows in the listing; how many."""
     with engine.begin() as connection:
         named = set(connection.execute(select(schema.invoices.c.receipt_key)).scalars())
-    orphans = [path for path in folder.iterdir() if path.name not in named]
-    for path in orphans:
-        path.unlink()
+        orphans = [path for path in folder.iterdir() if path.name not in named]
+        for path in orphans:
+            path.unlink()
+        names = [path.name for path in orphans]
+        connection.execute(delete(schema.receipts).where(schema.receipts.c["key"].in_(names)))
     return len(orphans)

@@ -26,6 +26,7 @@ accounts = Table(
     metadata,
     Column("id", String(32), primary_key=True),
     Column("credit_balance_eur", Integer, nullable=False, server_default="0"),
+    Column("version", Integer, nullable=False, server_default="0"),
 )
 credit_log = Table(
     "credit_log",
@@ -58,22 +59,16 @@ jobs = Table(
     metadata,
     Column("job_id", String(32), primary_key=True),
     Column("state", String(16), nullable=False),
-    Column("worker", String(64)),
+    Column("lease_owner", String(64)),
     Column("lease_until", DateTime(timezone=True)),
-    Column("accepted_at", DateTime(timezone=True), nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False),
 )
 receipts = Table(
     "receipts",
     metadata,
-    Column("receipt_key", String(128), primary_key=True),
+    Column("key", String(128), primary_key=True),
     Column("size_bytes", Integer, nullable=False),
     Column("listed_at", DateTime(timezone=True), nullable=False),
-)
-receipt_listings = Table(
-    "receipt_listings",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("complete_until", DateTime(timezone=True), nullable=False),
 )
 invoices = Table(
     "invoices",
@@ -82,7 +77,6 @@ invoices = Table(
     Column("account_id", ForeignKey("accounts.id"), nullable=False),
     Column("amount_eur", Integer, nullable=False),
     Column("receipt_key", String(128)),
-    Column("attached_at", DateTime(timezone=True)),
 )
 
 

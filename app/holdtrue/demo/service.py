@@ -7,7 +7,8 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from sqlalchemy import Engine, delete, insert, select, update
+from sqlalchemy import Connection, Engine, delete, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from holdtrue.demo import schema
 from holdtrue.demo.provider import Provider
@@ -81,7 +82,7 @@ def credit_account(engine: Engine, account_id: str, amount_eur: int, *, scoring:
 def accept_job(engine: Engine, job_id: str) -> None:
     """Promise to do a piece of work."""
     with engine.begin() as connection:
-        connection.execute(insert(schema.jobs).values(job_id=job_id, state="accepted", accepted_at=datetime.now(UTC)))
+        connection.execute(insert(schema.jobs).values(job_id=job_id, state="accepted", created_at=datetime.now(UTC)))
 
 
 def take_job(engine: Engine, worker: str) -> str | None:
@@ -93,7 +94,7 @@ def take_job(engine: Engine, worker: str) -> str | None:
         job_id = connection.execute(
             select(schema.jobs.c.job_id)
             .where(schema.jobs.c.state == "accepted")
-            .order_by(schema.jobs.c.accepted_at)
+            .order_by(schema.jobs.c.created_at)
             .limit(1)
             .with_for_update(skip_locked=True)
         ).scalar_one_or_none()
@@ -102,7 +103,7 @@ def take_job(engine: Engine, worker: str) -> str | None:
         connection.execute(
             update(schema.jobs)
             .where(schema.jobs.c.job_id == job_id)
-            .values(state="in_progress", worker=worker, lease_until=datetime.now(UTC) + LEASE)
+            .values(state="in_progress", lease_owner=worker, lease_until=datetime.now(UTC) + LEASE)
         )
     return str(job_id)
 
@@ -136,37 +137,47 @@ def attach_receipt(engine: Engine, folder: Path, invoice_id: str, content: bytes
     key = f"{invoice_id}-{uuid.uuid4().hex}.txt"
     (folder / key).write_bytes(content)
     with engine.begin() as connection:
-        connection.execute(
-            update(schema.invoices)
-            .where(schema.invoices.c.id == invoice_id)
-            .values(receipt_key=key, attached_at=datetime.now(UTC))
-        )
+        connection.execute(update(schema.invoices).where(schema.invoices.c.id == invoice_id).values(receipt_key=key))
+        add_to_listing(connection, key, len(content))
     return key
 
 
-def list_receipts(engine: Engine, folder: Path) -> int:
-    """Make the table ``receipts`` say what is in the folder; how many files there are.
+def add_to_listing(connection: Connection, key: str, size_bytes: int) -> None:
+    """List a new file in the transaction that uses it, so that nobody sees the one without the other."""
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    connection.execute(
+        dialect.insert(schema.receipts)
+        .values(key=key, size_bytes=size_bytes, listed_at=datetime.now(UTC))
+        .on_conflict_do_nothing()
+    )
 
-    A query cannot look into a folder: this listing is what the invariant joins with the invoices. It also says until when
-    it is complete, for a listing and an invoice are never of the same instant.
+
+def list_receipts(engine: Engine, folder: Path) -> int:
+    """Make the table ``receipts`` say what is in the folder; how many files it lists.
+
+    A query cannot look into a folder: this listing is what the invariant joins with the invoices. Files of the last moment
+    are left to whoever is just using them.
     """
-    complete_until = datetime.now(UTC) - SETTLED_AFTER
-    found: dict[str, int] = {}
-    for path in folder.iterdir():
-        state = path.stat()
-        if datetime.fromtimestamp(state.st_mtime, UTC) <= complete_until:
-            found[path.name] = state.st_size
+    now = datetime.now(UTC)
+    present = {path.name: path.stat() for path in folder.iterdir()}
+    settled = {
+        name: state.st_size
+        for name, state in present.items()
+        if now - datetime.fromtimestamp(state.st_mtime, UTC) >= SETTLED_AFTER
+    }
     with engine.begin() as connection:
-        listed = set(connection.execute(select(schema.receipts.c.receipt_key)).scalars())
-        gone, new = listed - found.keys(), found.keys() - listed
+        rows = connection.execute(select(schema.receipts.c["key"], schema.receipts.c.listed_at))
+        listed = {str(row[0]): row[1] for row in rows}
+        gone = [
+            key for key, listed_at in listed.items() if key not in present and now - _aware(listed_at) >= SETTLED_AFTER
+        ]
         if gone:
-            connection.execute(delete(schema.receipts).where(schema.receipts.c.receipt_key.in_(gone)))
-        if new:
-            connection.execute(
-                insert(schema.receipts),
-                [{"receipt_key": key, "size_bytes": found[key], "listed_at": complete_until} for key in sorted(new)],
-            )
-        stated = connection.execute(update(schema.receipt_listings).values(complete_until=complete_until))
-        if not stated.rowcount:
-            connection.execute(insert(schema.receipt_listings).values(id=1, complete_until=complete_until))
-    return len(found)
+            connection.execute(delete(schema.receipts).where(schema.receipts.c["key"].in_(gone)))
+        for key in sorted(settled.keys() - listed.keys()):
+            add_to_listing(connection, key, settled[key])
+    return len((listed.keys() | settled.keys()) - set(gone))
+
+
+def _aware(moment: datetime) -> datetime:
+    """SQLite gives back what we wrote in UTC, without its zone."""
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,84 @@
+"""says what happens, as it happens: by asking the API, as anybody could"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdtrue.demo.place import INTERVAL
+from holdtrue.demo.stage import Stage, playing
+from holdtrue.errors import HoldtrueError
+
+_WORDS = {"violated": "VIOLATED", "unknown": "unknown", "holds": "holds"}
+
+
+@dataclass
+class Narrator:
+    """Remembers what it has said, and says only what is new."""
+
+    stage: Stage
+    _verdicts: dict[str, str] = field(default_factory=dict)
+    _alerts: dict[int, tuple[str, int]] = field(default_factory=dict)
+    _told_next: bool = False
+
+    def open(self) -> None:
+        """Say where everything is."""
+        where = "a PostgreSQL primary, asked on its streaming replica" if self.stage.is_postgres else "SQLite"
+        say = self.stage.say
+        say(f"Holdtrue demo: a refunds service on {where}; four invariants, asked every {INTERVAL}")
+        say(f"  dashboard   {self.stage.serving.url}")
+        say(f"  everything  {self.stage.place.folder}")
+        say(f"  log         {self.stage.place.log}")
+        say("  Ctrl-C ends it all")
+        say("")
+
+    def look(self) -> None:
+        """Say what has changed since the last look."""
+        for entry in self.stage.serving.ask("overview")["entries"]:
+            word = entry["verdict"]["word"]
+            if self._verdicts.get(entry["invariant"]) != word:
+                self._verdicts[entry["invariant"]] = word
+                self._tell(f"{_WORDS[word]:9} {entry['invariant']}: {entry['verdict']['sentence']}")
+        for alert in self.stage.serving.ask("alerts?state=all")["alerts"]:
+            state, count = alert["ending"] or alert["state"], alert["count"]
+            if self._alerts.get(alert["id"]) != (state, count):
+                known = alert["id"] in self._alerts
+                self._alerts[alert["id"]] = (state, count)
+                self._tell(
+                    f"alert {alert['id']:<3} {alert['invariant']} {state}, {count} counted{' now' if known else ''}"
+                )
+                if not self._told_next and state == "firing":
+                    self._told_next = True
+                    self._say_next(alert)
+
+    def _say_next(self, alert: dict[str, Any]) -> None:
+        say = self.stage.say
+        say("")
+        say("  Now, in another terminal:")
+        say(f"    export HOLDTRUE_URL={self.stage.serving.url}")
+        say("    holdtrue overview")
+        say(f"    holdtrue alerts show {alert['id']}")
+        say(f"    holdtrue history {alert['invariant']} --since 10m")
+        say(f"    holdtrue promote {alert['id']} --preview")
+        say("")
+
+    def _tell(self, line: str) -> None:
+        self.stage.say(f"{time.strftime('%H:%M:%S')}  {line}")
+
+
+def narrate(stage: Stage) -> None:
+    """Run the traffic and say what happens, until `Stage.stopping` is set.
+
+    Raises:
+        HoldtrueError: the service ended by itself.
+    """
+    narrator = Narrator(stage)
+    narrator.open()
+    with playing(stage.traffic):
+        while not stage.stopping.wait(1.0):
+            if not stage.serving.alive():
+                raise HoldtrueError("the demo's service ended by itself", remedy=f"see {stage.place.log}")
+            narrator.look()
+    stage.say("")
+    stage.say("stopping")
