@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _PINNED = (
     "-c timezone=UTC -c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex -c extra_float_digits=1 "
-    "-c lock_timeout=10s -c statement_timeout=60s"
+    "-c lock_timeout=3s -c statement_timeout=60s"
 )
 _BASELINE = "holdtrue_baseline"
 _NOT_NULL = "23502"
