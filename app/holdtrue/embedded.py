@@ -21,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from holdtrue.errors import HoldtrueError, MissingInstallSet
@@ -196,7 +196,7 @@ class EmbeddedPostgres:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is ours to handle: it must not stop the server under its clients
-                **_identity(),  # type: ignore[arg-type]
+                **_identity(),
             )
 
     def _wait_until_ready(self) -> bool:
@@ -251,14 +251,14 @@ class EmbeddedPostgres:
     def _tool(self, program: Path, *arguments: str, password: str = "") -> None:
         identity = _identity()
         if password:
-            identity["env"] = {**identity["env"], "PGPASSWORD": password}  # type: ignore[dict-item]
+            identity["env"] = {**identity["env"], "PGPASSWORD": password}
         done = subprocess.run(  # noqa: S603  our own binaries and paths
             [str(program), *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
             timeout=120,
-            **identity,  # type: ignore[arg-type]
+            **identity,
         )
         if done.returncode:
             said = done.stderr.decode("utf-8", "replace").strip().splitlines()
@@ -330,11 +330,11 @@ def _copied(binaries: Path) -> Path:
     return final / package.name / install.name / binaries.name
 
 
-def _identity() -> dict[str, object]:
+def _identity() -> dict[str, Any]:
     """How a server program is run: no PG* variables, English messages, a folder anyone can be in, never root."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     environ.update({"LC_ALL": "C", "TZ": "UTC"})
-    options: dict[str, object] = {"env": environ, "cwd": "/"}
+    options: dict[str, Any] = {"env": environ, "cwd": "/"}
     if os.getuid() == 0:
         account = pwd.getpwnam("nobody")
         options.update({"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []})

@@ -1,0 +1,227 @@
+"""examines one invariant through a look: counts its rows, judges them, and takes evidence of new ones"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from holdtrue.databases.looks import Answer, Examined, Look
+from holdtrue.ledger import KeyHasher, Tally, judge
+from holdtrue.model import (
+    Column,
+    Evidence,
+    Failure,
+    FailureReason,
+    Invariant,
+    Outcome,
+    Returns,
+    Row,
+    Sample,
+    Tallied,
+)
+from holdtrue.model.masking import excerpt, pseudonym
+
+EVIDENCE_LIMIT = 20
+_CELL_LIMIT = 4_000
+_ROWS_LIMIT = 10_000
+_SCANNED_LIMIT = 200_000
+_NO_ROWS = Tallied(0, 0, 0, 0, {}, Sample((), ()), identified=False)
+
+NeverSeen = Callable[[Tallied, bool], Sequence[str]]
+"""``never_seen(tallied, complete)``: the keys of this run that no run returned before."""
+
+
+def examine_invariant(
+    look: Look,
+    invariant: Invariant,
+    *,
+    hasher: KeyHasher,
+    never_seen: NeverSeen | None = None,
+    is_known: Callable[[str], bool] = lambda _key: False,
+    evidence_limit: int = EVIDENCE_LIMIT,
+    ask_population: bool = True,
+    also: Callable[[tuple[Column, ...]], Callable[[Row], None]] | None = None,
+) -> Examined:
+    """Run the invariant's text once and judge what came (semantics 3.1, 3.4, 1.5).
+
+    Evidence is taken, after the rows have ended, for at most ``evidence_limit`` keys that ``never_seen`` names (none
+    without it); ``is_known`` tells while rows stream which keys need not be held ready for that. ``also`` sees every raw
+    row, for a caller's own terminal alone.
+    """
+    tallies: list[Tally] = []
+    candidates: list[_Candidates] = []
+    limit = evidence_limit if never_seen is not None else 0
+
+    def on_columns(columns: tuple[Column, ...]) -> Callable[[Row], None]:
+        tally = Tally(invariant, columns, hasher, safe_columns=look.safe_columns)
+        tallies.append(tally)
+        takers: list[Callable[[Row], None]] = [tally.add]
+        if limit and invariant.returns is Returns.ROWS:
+            candidates.append(_Candidates(invariant, columns, hasher, is_known, limit))
+            takers.append(candidates[0].take)
+        if also is not None:
+            takers.append(also(columns))
+        return _all(takers)
+
+    streamed = look.stream(invariant.sql, on_columns=on_columns, count_limit=invariant.count_limit)
+    tallied = tallies[0].result() if tallies else None
+    judgement = judge(invariant, tallied, failure=streamed.failure, complete=streamed.complete)
+    examined = Examined(
+        outcome=judgement.outcome,
+        tallied=tallied if tallied is not None else _NO_ROWS,
+        failure=judgement.failure,
+        complete=judgement.complete,
+        statement=streamed.statement,
+        position=look.position,
+    )
+    if examined.outcome is Outcome.ERRORED:
+        return examined
+    if invariant.population is not None and ask_population and examined.tallied.returned == 0:
+        return _with_population(look, invariant.population, examined)
+    if invariant.returns is Returns.COUNT:
+        if invariant.rows_sql is None or examined.outcome is not Outcome.VIOLATED:
+            return examined
+        as_rows = replace(invariant, returns=Returns.ROWS, sql=invariant.rows_sql)
+        return _with_rows(look, as_rows, hasher, examined, never_seen=never_seen, limit=limit)
+    if candidates and candidates[0].rows and never_seen is not None:
+        wanted = never_seen(examined.tallied, examined.complete)
+        return replace(examined, evidence=_evidence(look, invariant, hasher, candidates[0], wanted))
+    return examined
+
+
+def _all(takers: Sequence[Callable[[Row], None]]) -> Callable[[Row], None]:
+    if len(takers) == 1:
+        return takers[0]
+
+    def take(row: Row) -> None:
+        for one in takers:
+            one(row)
+
+    return take
+
+
+class _Candidates:
+    """Raw rows of the first keys that were not known before, held only until the run ends."""
+
+    def __init__(
+        self,
+        invariant: Invariant,
+        columns: tuple[Column, ...],
+        hasher: KeyHasher,
+        is_known: Callable[[str], bool],
+        limit: int,
+    ) -> None:
+        names = tuple(column.name for column in columns)
+        self.columns = columns
+        self.rows: dict[str, Row] = {}
+        self._hash = hasher.hash
+        self._is_known = is_known
+        self._limit = limit
+        self._scanned = 0
+        present = all(name in names for name in invariant.key)
+        self._places = [names.index(name) for name in invariant.key] if present else []
+        needed = {ours for base in invariant.base_rows for _, ours in base.where}
+        self._whole = frozenset(place for place, name in enumerate(names) if name in needed)
+
+    def take(self, row: Row) -> None:
+        if len(self.rows) >= self._limit or self._scanned >= _SCANNED_LIMIT:
+            return
+        self._scanned += 1
+        key = self._hash([row[place] for place in self._places] if self._places else row)
+        if key not in self.rows and not self._is_known(key):
+            # Huge cells are not held, but for those that find the base rows.
+            self.rows[key] = tuple(
+                value
+                if value is None or len(value) <= _CELL_LIMIT or place in self._whole
+                else excerpt(value, _CELL_LIMIT)
+                for place, value in enumerate(row)
+            )
+
+
+def _evidence(
+    look: Look, invariant: Invariant, hasher: KeyHasher, candidates: _Candidates, wanted: Sequence[str]
+) -> tuple[Evidence, ...]:
+    """Evidence of the candidates that are wanted; equal keys of one run (``…#2``) share their first row's."""
+    keys = {key.partition("#")[0] for key in wanted}
+    mask = evidence_mask(invariant, look.safe_columns, hasher)
+    return tuple(
+        look.evidence(key=key, columns=candidates.columns, row=row, base_rows=invariant.base_rows, mask=mask)
+        for key, row in candidates.rows.items()
+        if key in keys
+    )
+
+
+def evidence_mask(
+    invariant: Invariant, cap: frozenset[str] | None, hasher: KeyHasher
+) -> Callable[[str, str, str, str | None], str | None]:
+    """What may leave of a cell of evidence: itself if its column is safe, else a stand-in of its type (semantics 4.4).
+
+    Stand-ins are equal for equal values in every table and in every run, so that rows taken at different times still fit
+    together; the export draws new ones. With an empty table name the column is one of the result.
+    """
+    safe = invariant.columns if cap is None else invariant.columns & cap
+    secret = hasher.digest(b"evidence")
+
+    def mask(table: str, column: str, type_name: str, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if (f"{table}.{column}" if table else column) in safe:
+            return value
+        stand_in = pseudonym(value, type_name, secret)
+        return hasher.mask(value) if stand_in is None and not table else stand_in
+
+    return mask
+
+
+def _with_population(look: Look, population: str, examined: Examined) -> Examined:
+    """Nothing was found: was there anything to find it in? One number, or rows; 0 or none is vacuous (semantics 3.1)."""
+    answer = look.ask(population, limit=2)
+    if isinstance(answer, Failure):
+        sentence = f"population could not be asked: {answer.sentence}"
+        failure = Failure(FailureReason.POPULATION, sentence, answer.sqlstate, answer.position, answer.raw)
+        return replace(examined, outcome=Outcome.ERRORED, failure=failure)
+    if is_populated(answer):
+        return examined
+    failure = Failure(FailureReason.VACUOUS, "vacuous: the population is empty, so that nothing could break the rule")
+    return replace(examined, outcome=Outcome.ERRORED, failure=failure)
+
+
+def is_populated(answer: Answer) -> bool:
+    """Whether an answer to ``population`` says that there is something: a number above 0, or any rows.
+
+    One row with one cell is a number if it reads as one; NULL and 0 say that there is nothing.
+    """
+    if len(answer.rows) != 1 or len(answer.columns) != 1 or answer.more:
+        return bool(answer.rows)
+    cell = answer.rows[0][0]
+    if cell is None:
+        return False
+    try:
+        return float(cell) != 0
+    except ValueError:
+        return True
+
+
+def _with_rows(
+    look: Look, as_rows: Invariant, hasher: KeyHasher, examined: Examined, *, never_seen: NeverSeen | None, limit: int
+) -> Examined:
+    """The rows behind a count: they give the sample and evidence, and never change the count (semantics 3.1, 9.1)."""
+    answer = look.ask(as_rows.sql, limit=_ROWS_LIMIT)
+    if isinstance(answer, Failure):
+        return replace(examined, rows_note=f"rows_sql could not be asked: {answer.sentence}")
+    tally = Tally(as_rows, answer.columns, hasher, safe_columns=look.safe_columns)
+    candidates = _Candidates(as_rows, answer.columns, hasher, lambda _key: False, limit)
+    for row in answer.rows:
+        tally.add(row)
+        candidates.take(row)
+    rows = tally.result()
+    if rows.shape is not None:
+        return replace(examined, rows_note=f"rows_sql: {rows.shape.sentence}")
+    note = ""
+    if rows.returned != examined.tallied.counted or answer.more:
+        found = f"at least {rows.returned}" if answer.more else f"{rows.returned}"
+        note = f"rows_sql disagrees: it returned {found} rows where the text counted {examined.tallied.counted}"
+    evidence: tuple[Evidence, ...] = ()
+    if limit and never_seen is not None:
+        evidence = _evidence(look, as_rows, hasher, candidates, never_seen(rows, not answer.more))
+    return replace(examined, tallied=replace(examined.tallied, sample=rows.sample), evidence=evidence, rows_note=note)

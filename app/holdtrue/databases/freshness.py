@@ -1,0 +1,137 @@
+"""decides whether a replica is fresh enough and not behind what was seen before (pure)"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from holdtrue.model import Failure, FailureReason, Freshness, Position, show_duration
+
+_GRACE = timedelta(seconds=1)
+_SILENCE_WITHOUT_TIMEOUT = timedelta(seconds=31)
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What a PostgreSQL server said of itself in the opening message.
+
+    Positions are WAL byte positions. ``now`` is the server's own clock. ``receiver_visible`` is False where the role may not
+    see the receiver's state (no ``pg_monitor``).
+    """
+
+    now: datetime
+    in_recovery: bool
+    received: int | None = None
+    replayed: int | None = None
+    paused: bool = False
+    receiver_lives: bool = False
+    receiver_visible: bool = True
+    last_message: datetime | None = None
+    last_commit: datetime | None = None
+    receiver_timeout: timedelta = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """Good enough to be asked; ``proven`` says that the lag was proven and not only not disproven."""
+
+    role: str
+    lag: timedelta | None
+    proven: bool
+
+
+def decide_freshness(signs: Signs, *, freshness: Freshness, max_lag: timedelta, allow_primary: bool) -> Fresh | Failure:
+    """Judge a PostgreSQL server by semantics 2.1 and 2.2.
+
+    An idle primary is no lag: receive = replay on a living link is lag 0 whatever the age of the last commit.
+    """
+    if not signs.in_recovery:
+        if allow_primary:
+            return Fresh("primary", timedelta(0), proven=True)
+        return Failure(FailureReason.IS_PRIMARY, "this server is a primary (allow_primary: true would ask it)")
+    if signs.paused:
+        return Failure(FailureReason.REPLAY_PAUSED, "replay is paused on this replica")
+    if freshness is Freshness.NONE:
+        return Fresh("standby", None, proven=False)
+    if freshness is Freshness.HEARTBEAT:
+        return Failure(FailureReason.CUT_OFF, "freshness: heartbeat is not offered yet; use streaming or none")
+    if not signs.receiver_lives:
+        return Failure(FailureReason.CUT_OFF, "no WAL receiver runs on this replica: it hears nothing from its sender")
+    if signs.receiver_visible:
+        silence = _silence_limit(signs.receiver_timeout)
+        if signs.last_message is None or signs.now - signs.last_message > silence:
+            heard = (
+                "nothing yet" if signs.last_message is None else show_duration(signs.now - signs.last_message) + " ago"
+            )
+            return Failure(
+                FailureReason.CUT_OFF,
+                f"this replica last heard from its sender {heard} (limit {show_duration(silence)})",
+            )
+    lag = _lag(signs)
+    if lag is None:
+        return Failure(FailureReason.LAGGING, "this replica has replayed no commit yet: its lag is unknown")
+    if lag > max_lag:
+        return Failure(
+            FailureReason.LAGGING, f"this replica is {show_duration(lag)} behind (max_lag {show_duration(max_lag)})"
+        )
+    return Fresh("standby", lag, proven=signs.receiver_visible)
+
+
+def _silence_limit(receiver_timeout: timedelta) -> timedelta:
+    """After half of ``wal_receiver_timeout`` the receiver itself asks its sender for a sign of life."""
+    if receiver_timeout <= timedelta(0):
+        return _SILENCE_WITHOUT_TIMEOUT
+    return receiver_timeout / 2 + _GRACE
+
+
+def measured_lag(signs: Signs, freshness: Freshness) -> timedelta | None:
+    """The lag as far as it can be measured, also of a replica that will not do; None where nothing is known."""
+    if not signs.in_recovery:
+        return timedelta(0)
+    return None if freshness is Freshness.NONE else _lag(signs)
+
+
+def _lag(signs: Signs) -> timedelta | None:
+    # After a restart the receiver begins at a segment's start, below what was replayed already.
+    if signs.received is not None and signs.replayed is not None and signs.received <= signs.replayed:
+        return timedelta(0)
+    if signs.last_commit is None:
+        return None
+    return max(signs.now - signs.last_commit, timedelta(0))
+
+
+def check_position(here: Position, newest_good: Position | None, accepted_system: str | None) -> Failure | None:
+    """Runs never go back: judge a position against the newest good run's (semantics 2.3).
+
+    A higher timeline is a failover and accepted. A dialect without positions leaves them empty, and is not compared.
+    """
+    if newest_good is None or not here.system or not newest_good.system:
+        return None
+    if here.system != newest_good.system:
+        if here.system == accepted_system:
+            return None
+        return Failure(
+            FailureReason.ANOTHER_SERVER,
+            "this is another server than the one of the newest good run (its system identifier differs)",
+        )
+    if here.timeline and newest_good.timeline and here.timeline != newest_good.timeline:
+        if here.timeline > newest_good.timeline:
+            return None
+        return Failure(
+            FailureReason.WENT_BACK,
+            f"this replica is on timeline {here.timeline}, the newest good run was on {newest_good.timeline}",
+        )
+    if read_lsn(here.log_position) < read_lsn(newest_good.log_position):
+        return Failure(
+            FailureReason.WENT_BACK,
+            f"this replica stands at {here.log_position}, behind the newest good run ({newest_good.log_position})",
+        )
+    return None
+
+
+def read_lsn(text: str) -> int:
+    """A WAL position written ``16/B374D848`` as a number of bytes; 0 for the empty text."""
+    if not text:
+        return 0
+    high, _, low = text.partition("/")
+    return (int(high, 16) << 32) + int(low, 16)

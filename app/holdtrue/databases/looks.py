@@ -1,0 +1,163 @@
+"""what one look at a replica gives, and what a dialect must offer for it"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from holdtrue.model import (
+    BaseRows,
+    Column,
+    DatabaseConfig,
+    Evidence,
+    Failure,
+    Outcome,
+    Position,
+    ReplicaConfig,
+    Row,
+    Tallied,
+)
+
+OnColumns = Callable[[tuple[Column, ...]], Callable[[Row], None]]
+"""Called once with the columns; gives what takes each row."""
+
+Mask = Callable[[str, str, str, str | None], str | None]
+"""``mask(table, column, type_name, value)``: what may leave of a base row's cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """How one execution ended.
+
+    ``returned`` rows arrived; ``complete`` says that they ended by themselves, else ``failure`` says why not.
+    """
+
+    returned: int
+    complete: bool
+    failure: Failure | None
+    statement: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a side question, at most as many as were wanted; ``more`` says that there were others."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a look may take, fixed when it opens.
+
+    ``statement`` bounds the text, ``lock_wait`` each lock; ``declared`` is the time limit as people know it.
+    """
+
+    statement: timedelta
+    lock_wait: timedelta
+    declared: timedelta
+
+    @classmethod
+    def within(cls, remaining: timedelta, declared: timedelta) -> Limits:
+        """A lock is waited for at most half of the time, and never longer than ten seconds: so that it is told apart."""
+        remaining = max(remaining, timedelta(milliseconds=10))
+        return cls(remaining, min(max(remaining / 2, timedelta(milliseconds=5)), timedelta(seconds=10)), declared)
+
+
+class Look(Protocol):
+    """One read-only transaction on one replica: everything asked through it sees one snapshot."""
+
+    @property
+    def position(self) -> Position:
+        """Where the replica stood when the transaction began."""
+        ...
+
+    @property
+    def safe_columns(self) -> frozenset[str] | None:
+        """The database's cap on what a catalog may call safe; None for no cap."""
+        ...
+
+    def stream(self, sql: str, *, on_columns: OnColumns, count_limit: int | None) -> Streamed:
+        """Run an invariant's own text: alone, byte for byte, once, without parameters; its rows go by one at a time."""
+        ...
+
+    def ask(self, sql: str, *, limit: int) -> Answer | Failure:
+        """Ask a side question (``population``, ``rows_sql``); a failure leaves the transaction usable."""
+        ...
+
+    def evidence(
+        self, *, key: str, columns: tuple[Column, ...], row: Row, base_rows: tuple[BaseRows, ...], mask: Mask
+    ) -> Evidence:
+        """The base rows of one violation, their parents and their schema; never fails, but says what is missing."""
+        ...
+
+
+class Link(Look, Protocol):
+    """One connection to one replica, used by one thread at a time; ``interrupt`` may be called from any.
+
+    ``opened`` is where the replica stands, also when it will not do; ``streamed`` what the text of the look came to. Both
+    are None until then.
+    """
+
+    opened: Position | None
+    streamed: Streamed | None
+
+    def open(self, limits: Limits, config: DatabaseConfig, *, keep_raw: bool) -> Failure | None:
+        """Begin the read-only transaction, set the limits and read the position, in one message."""
+        ...
+
+    def end(self) -> bool:
+        """Roll back and drop what a session may keep; False if the connection must not be used again."""
+        ...
+
+    def interrupt(self) -> None:
+        """Cancel on the server what runs now; it ends as ``interrupted``."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+class DialectDriver(Protocol):
+    """One kind of database: how to connect to it. Everything else is its link's."""
+
+    def connect(
+        self, config: DatabaseConfig, replica: ReplicaConfig, *, environ: Mapping[str, str], within: timedelta
+    ) -> Link | Failure:
+        """Open a new connection; secrets are read now (semantics 1.7)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """What the last look said of a replica; ``up`` and ``lag`` are None while nothing is known."""
+
+    database: str
+    replica: str
+    up: bool | None = None
+    lag: timedelta | None = None
+    role: str = ""
+    checked_at: datetime | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """An execution, judged.
+
+    ``failure`` is why it is errored, or why it was cut short. ``rows_note`` is what ``rows_sql`` had to say beside the
+    count: that it disagrees, or could not be asked.
+    """
+
+    outcome: Outcome
+    tallied: Tallied
+    failure: Failure | None
+    complete: bool
+    statement: timedelta
+    position: Position
+    evidence: tuple[Evidence, ...] = field(default=())
+    rows_note: str = ""

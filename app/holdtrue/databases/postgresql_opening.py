@@ -1,0 +1,149 @@
+"""the one message that opens a look on PostgreSQL, and what it answers (pure)"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from holdtrue.databases.freshness import Signs, read_lsn
+from holdtrue.databases.looks import Limits
+from holdtrue.model import DatabaseConfig
+
+BAND_LIMIT = 50_000
+_IDLE_LIMIT_MS = 60_000
+
+# The band: a standby's snapshot lists nothing in progress, so each id in [xmin, xmax) is asked for (semantics 3.2). All in
+# one SELECT over one snapshot; CASE keeps functions of the other role from being called, and sub-selects from running.
+_FULL = f"""SELECT b.s::text,
+ extract(epoch FROM now())::text,
+ b.r::text,
+ (CASE WHEN b.r THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END)::text,
+ pg_last_wal_receive_lsn()::text,
+ extract(epoch FROM pg_last_xact_replay_timestamp())::text,
+ (CASE WHEN b.r THEN pg_is_wal_replay_paused() ELSE false END)::text,
+ w.pid::text, w.status, extract(epoch FROM w.last_msg_receipt_time)::text,
+ current_setting('wal_receiver_timeout'),
+ (CASE WHEN NOT b.r THEN ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int
+  ELSE coalesce(w.received_tli, (SELECT timeline_id FROM pg_control_checkpoint())) END)::text,
+ (SELECT system_identifier FROM pg_control_system())::text,
+ (CASE WHEN b.x - b.n <= {BAND_LIMIT} THEN ARRAY(SELECT i FROM generate_series(b.n, b.x - 1) AS i
+  WHERE pg_xact_status(i::text::xid8) = 'in progress') END)::text
+ FROM (SELECT c.s, pg_is_in_recovery() AS r, pg_snapshot_xmin(c.s)::text::bigint AS n, pg_snapshot_xmax(c.s)::text::bigint AS x
+  FROM (SELECT pg_current_snapshot() AS s OFFSET 0) AS c OFFSET 0) AS b
+ LEFT JOIN pg_stat_get_wal_receiver() AS w ON true"""
+
+# For servers that speak PostgreSQL without its replication functions: nothing of lag or position can be known there.
+_BARE = """SELECT pg_current_snapshot()::text, extract(epoch FROM now())::text, pg_is_in_recovery()::text,
+ NULL, NULL, NULL, 'false', NULL, NULL, NULL, '1min', NULL, NULL, NULL"""
+
+BARE_STATES = frozenset({"0A000", "42883", "42501", "42703", "55000"})
+"""Error codes of the full message after which the bare one is tried."""
+
+_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The opening message's answer: the signs of freshness and the pieces of the position."""
+
+    signs: Signs
+    snapshot: str
+    log_position: str
+    timeline: int
+    system: str
+    in_progress: tuple[int, ...] | None
+
+
+def opening_message(config: DatabaseConfig, limits: Limits, *, bare: bool, any_bytes: bool = False) -> bytes:
+    """Begin, set every limit and everything that decides how values read, and ask where the server stands.
+
+    All of it is local to the transaction: nothing leaks to another client of a transaction pooler. ``any_bytes``: a database
+    without encoding (SQL_ASCII) holds bytes that are no UTF-8; asked for UTF-8 the server would refuse the whole row.
+    """
+    settings = [
+        ("statement_timeout", str(milliseconds(limits.statement))),
+        ("lock_timeout", str(milliseconds(limits.lock_wait))),
+        ("idle_in_transaction_session_timeout", str(milliseconds(limits.statement) + _IDLE_LIMIT_MS)),
+        ("TimeZone", quote_literal(config.timezone)),
+        ("DateStyle", "'ISO, YMD'"),
+        ("IntervalStyle", "postgres"),
+        ("bytea_output", "hex"),
+        ("extra_float_digits", "1"),
+    ]
+    if any_bytes:
+        settings.append(("client_encoding", "SQL_ASCII"))
+    text = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
+    text += "".join(f"SET LOCAL {name}={value};" for name, value in settings)
+    if config.search_path is not None:
+        # As a value, not as identifiers: it is written as postgresql.conf would have it ("tools, public").
+        text += f"SELECT set_config('search_path',{quote_literal(config.search_path)},true);"
+    return (text + (_BARE if bare else _FULL)).encode()
+
+
+def read_opening(row: Sequence[str | None]) -> Opened:
+    """Read the answer of the opening message's last statement."""
+    snapshot, now, recovery, position, received, last_commit, paused, pid, status, heard, timeout, *rest = row
+    timeline, system, band = rest
+    in_recovery = recovery == "true"
+    visible = status is not None or pid is None
+    signs = Signs(
+        now=_moment(now) or datetime.fromtimestamp(0, UTC),
+        in_recovery=in_recovery,
+        received=read_lsn(received) if received else None,
+        replayed=read_lsn(position) if in_recovery and position else None,
+        paused=paused == "true",
+        # A receiver that waits for its sender is none: only `streaming` proves the link. Its pid is all that may be seen
+        # without pg_monitor.
+        receiver_lives=pid is not None and status in (None, "streaming"),
+        receiver_visible=visible,
+        last_message=_moment(heard),
+        last_commit=_moment(last_commit),
+        receiver_timeout=read_setting(timeout or "1min"),
+    )
+    return Opened(
+        signs=signs,
+        snapshot=snapshot or "",
+        log_position=position or "",
+        timeline=int(timeline) if timeline else 0,
+        system=system or "",
+        in_progress=_band(band),
+    )
+
+
+def milliseconds(duration: timedelta) -> int:
+    """Whole milliseconds, at least 1: 0 would mean no limit at all."""
+    return max(1, round(duration / timedelta(milliseconds=1)))
+
+
+def quote_literal(text: str) -> str:
+    """A text as a literal, whatever ``standard_conforming_strings`` says."""
+    doubled = text.replace("'", "''")
+    if "\\" in doubled:
+        return " E'" + doubled.replace("\\", "\\\\") + "'"
+    return f"'{doubled}'"
+
+
+def read_setting(text: str) -> timedelta:
+    """A server setting with its unit: ``1min``, ``30s``, ``500ms``; without unit it is milliseconds."""
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text[len(digits) :].strip() or "ms"
+    try:
+        return timedelta(seconds=float(digits) * _UNITS[unit])
+    except (ValueError, KeyError):
+        return timedelta(0)
+
+
+def _moment(epoch: str | None) -> datetime | None:
+    """Seconds since 1970 as the server's exact decimal; a float would lose microseconds."""
+    if not epoch:
+        return None
+    whole, _, fraction = epoch.partition(".")
+    micro = int((fraction + "000000")[:6])
+    return datetime.fromtimestamp(int(whole), UTC) + timedelta(microseconds=micro)
+
+
+def _band(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    return tuple(int(one) for one in text.strip("{}").split(",") if one)

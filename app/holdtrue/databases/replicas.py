@@ -1,0 +1,280 @@
+"""asks the right replica of a database, within bounded places and time"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import structlog
+
+from holdtrue.databases.choosing import speak_for
+from holdtrue.databases.dialects import driver_for
+from holdtrue.databases.freshness import check_position
+from holdtrue.databases.looks import DialectDriver, Examined, Limits, Link, Look, ReplicaState
+from holdtrue.databases.pools import Asked, Kept, Pool
+from holdtrue.errors import NotFound
+from holdtrue.model import DatabaseConfig, Failure, FailureReason, Outcome, Position
+
+log = structlog.get_logger("holdtrue.databases")
+
+T = TypeVar("T")
+
+_SETTLE_TRIES = 3
+_SETTLE_PAUSE = 0.05
+_SHORTEST = timedelta(milliseconds=50)
+_ONCE_MORE = frozenset({FailureReason.CONFLICT, FailureReason.LOST, FailureReason.REFUSED})
+_GONE = frozenset({FailureReason.LOST, FailureReason.REFUSED})
+_INTERRUPTED = Failure(FailureReason.INTERRUPTED, "interrupted: Holdtrue is stopping")
+
+
+class Databases:
+    """Every monitored database of the catalog in force. Safe from any thread; ``look`` blocks the thread that calls it."""
+
+    def __init__(self, *, environ: Mapping[str, str], application_name: str = "holdtrue") -> None:
+        """Connect with secrets from ``environ``, under ``application_name`` where the server shows one."""
+        self._environ = environ
+        self._application_name = application_name
+        self._lock = threading.Lock()
+        self._pools: dict[str, Pool] = {}
+        self._running: dict[int, Asked] = {}
+
+    def configure(self, configs: Sequence[DatabaseConfig]) -> None:
+        """Take over a catalog's databases; pools of unchanged ones survive, the others' idle connections are closed."""
+        with self._lock:
+            before = self._pools
+            self._pools = {
+                one.name: before[one.name] if one.name in before and before[one.name].config == one else Pool(one)
+                for one in configs
+            }
+            left = [pool for name, pool in before.items() if self._pools.get(name) is not pool]
+        for pool in left:
+            pool.close()
+
+    def look(
+        self,
+        database: str,
+        *,
+        time_limit: timedelta,
+        newest_good: Position | None,
+        examine: Callable[[Look], T],
+        accepted_system: str | None = None,
+        keep_raw: bool = False,
+    ) -> T | Failure:
+        """Examine one read-only transaction on a replica that is fresh enough and not behind ``newest_good``.
+
+        Waits for a place at most ``time_limit``, then has ``time_limit`` for connecting and for the text. A recovery
+        conflict, a lost or a refused connection is tried once more, on another replica if there is one (semantics 2.4);
+        ``examine`` is then called again from the start.
+
+        Raises:
+            NotFound: there is no such database.
+        """
+        pool = self._pool(database)
+        driver = driver_for(pool.config.dialect, self._application_name)
+        if isinstance(driver, Failure):
+            return driver
+        asked = Asked()
+        with self._lock:
+            self._running[id(asked)] = asked
+        try:
+            if not pool.enter(time.monotonic() + time_limit.total_seconds(), asked):
+                return _INTERRUPTED if asked.interrupted else _no_place(pool.config, time_limit)
+            try:
+                one_look = _OneLook(pool, driver, asked, self._environ, time_limit=time_limit, keep_raw=keep_raw)
+                one_look.not_behind(newest_good, accepted_system)
+                return one_look.examine(examine)
+            finally:
+                pool.leave()
+        finally:
+            with self._lock:
+                del self._running[id(asked)]
+
+    def free_places(self, database: str) -> int:
+        """How many more looks at this database would start at once; 0 for an unknown one."""
+        with self._lock:
+            pool = self._pools.get(database)
+        return pool.free if pool is not None else 0
+
+    def replica_states(self) -> tuple[ReplicaState, ...]:
+        """What the last look said of every replica."""
+        with self._lock:
+            pools = tuple(self._pools.values())
+        return tuple(state for pool in pools for state in pool.states)
+
+    def interrupt_all(self) -> None:
+        """Cancel on the servers every statement that runs now, and end every wait; these looks end as interrupted."""
+        with self._lock:
+            running, pools = tuple(self._running.values()), tuple(self._pools.values())
+        for asked in running:
+            asked.interrupted = True
+        for pool in pools:
+            pool.wake()
+        links = [asked.link for asked in running]
+        # Side by side: a server that does not answer must not hold up the cancelling of the others.
+        threads = [threading.Thread(target=link.interrupt, daemon=True) for link in links if link is not None]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(3.0)
+
+    def close(self) -> None:
+        """Close idle connections; those in use close when their look ends."""
+        with self._lock:
+            pools = tuple(self._pools.values())
+        for pool in pools:
+            pool.close()
+
+    def _pool(self, database: str) -> Pool:
+        with self._lock:
+            pool = self._pools.get(database)
+        if pool is None:
+            raise NotFound(f"there is no database {database!r} in the catalog")
+        return pool
+
+
+class _OneLook:
+    """One call of ``look`` that has its place."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        driver: DialectDriver,
+        asked: Asked,
+        environ: Mapping[str, str],
+        *,
+        time_limit: timedelta,
+        keep_raw: bool,
+    ) -> None:
+        self._pool = pool
+        self._driver = driver
+        self._asked = asked
+        self._environ = environ
+        self._time_limit = time_limit
+        self._newest_good: Position | None = None
+        self._accepted_system: str | None = None
+        self._keep_raw = keep_raw
+        self._until = time.monotonic() + time_limit.total_seconds()
+
+    def not_behind(self, newest_good: Position | None, accepted_system: str | None) -> None:
+        """Pass over replicas behind this position, and servers of another system than its or the accepted one."""
+        self._newest_good, self._accepted_system = newest_good, accepted_system
+
+    def examine(self, examine: Callable[[Look], T]) -> T | Failure:
+        """Look once, and once more where that may help."""
+        tried: set[str] = set()
+        first = self._once(examine, tried)
+        if not self._may_help(first) or self._left() < _SHORTEST or self._asked.interrupted:
+            return first[0]
+        # Another replica if there is one, the same if it is the only one.
+        others = len(tried) < len(self._pool.config.replicas)
+        second = self._once(examine, tried if others else set())
+        answer = second[0]
+        return first[0] if isinstance(answer, Failure) and not isinstance(first[0], Failure) else answer
+
+    def _may_help(self, ended: tuple[T | Failure, Failure | None]) -> bool:
+        answer, failure = ended
+        if failure is None or failure.reason not in _ONCE_MORE:
+            return False
+        # Rows that arrived are proof: what is proven is not put at risk by a second try (semantics 3.4).
+        return not isinstance(answer, Examined) or answer.outcome is Outcome.ERRORED
+
+    def _left(self) -> timedelta:
+        return timedelta(seconds=max(0.0, self._until - time.monotonic()))
+
+    def _once(self, examine: Callable[[Look], T], tried: set[str]) -> tuple[T | Failure, Failure | None]:
+        """The answer, and the failure to judge a second try by; ``tried`` gains every replica that was asked."""
+        failures: list[tuple[str, Failure]] = []
+        for name in self._pool.order(frozenset(tried)):
+            tried.add(name)
+            kept = self._pool.borrow(name)
+            clean = False
+            try:
+                opened = self._open(name, kept)
+                if isinstance(opened, Failure):
+                    kept = None
+                    failures.append((name, opened))
+                    if opened.reason is FailureReason.INTERRUPTED:
+                        break
+                    continue
+                kept, problem = opened
+                self._note(name, kept.link, problem)
+                if problem is None:
+                    problem = check_position(kept.link.position, self._newest_good, self._accepted_system)
+                if problem is not None:
+                    clean = kept.link.end()
+                    failures.append((name, problem))
+                    continue
+                answer = examine(kept.link)
+                streamed = kept.link.streamed
+                clean = kept.link.end()
+                return answer, streamed.failure if streamed is not None else None
+            finally:
+                self._asked.link = None
+                if kept is not None and not clean:
+                    kept.link.close()
+                self._pool.give_back(name, kept if clean else None)
+        failure = speak_for(failures) if failures else _INTERRUPTED
+        return failure, failure
+
+    def _open(self, name: str, kept: Kept | None) -> tuple[Kept, Failure | None] | Failure:
+        """A link with its transaction open, and why it will not do if it will not; or why there is none.
+
+        An idle link may have died since its last use: that is no failure of this run, and a new one is made.
+        """
+        if kept is not None:
+            problem = self._begin(kept.link)
+            if problem is None or problem.reason not in _GONE or self._asked.interrupted:
+                return kept, problem
+            kept.link.close()
+            self._pool.forget_idle(name)
+        connected = self._driver.connect(
+            self._pool.config, self._pool.replica(name), environ=self._environ, within=self._left()
+        )
+        if isinstance(connected, Failure):
+            self._note(name, None, connected)
+            return connected
+        fresh = Kept(connected, time.monotonic())
+        return fresh, self._begin(connected)
+
+    def _begin(self, link: Link) -> Failure | None:
+        """Open the transaction. A lag may be that of one record on its way: asked again, it is gone or it is real."""
+        self._asked.link = link
+        for turn in range(_SETTLE_TRIES):
+            if self._asked.interrupted:
+                return _INTERRUPTED
+            limits = Limits.within(self._left(), self._time_limit)
+            problem = link.open(limits, self._pool.config, keep_raw=self._keep_raw)
+            if problem is None or problem.reason is not FailureReason.LAGGING or turn == _SETTLE_TRIES - 1:
+                return problem
+            if not link.end():
+                return problem
+            time.sleep(_SETTLE_PAUSE)
+        return problem
+
+    def _note(self, name: str, link: Link | None, problem: Failure | None) -> None:
+        if problem is not None and problem.reason is FailureReason.INTERRUPTED:
+            return
+        position = link.opened if link is not None else None
+        state = ReplicaState(
+            self._pool.config.name,
+            name,
+            up=problem is None,
+            lag=position.lag if position is not None else None,
+            role=position.role if position is not None else "",
+            checked_at=datetime.now(UTC),
+            problem=problem.sentence if problem is not None else "",
+        )
+        if self._pool.note(state):
+            reason = problem.reason.value if problem is not None else ""
+            log.warning("replica_changed", database=state.database, replica=name, up=state.up, reason=reason)
+
+
+def _no_place(config: DatabaseConfig, time_limit: timedelta) -> Failure:
+    return Failure(
+        FailureReason.BUSY,
+        f"no place within {time_limit.total_seconds():g} s: {config.concurrency} looks at this database run already"
+        " (concurrency)",
+    )
