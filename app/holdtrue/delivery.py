@@ -16,7 +16,7 @@ import structlog
 
 from holdtrue import alerting
 from holdtrue.errors import NotFound, StoreError
-from holdtrue.model import Delivered, Episode, Invariant, Parcel, Sample, Standing, Subject, Thread, Undelivered
+from holdtrue.model import Delivered, Episode, Invariant, Parcel, Sample, Subject, Thread, Undelivered
 from holdtrue.notifiers import Notifier
 from holdtrue.store import Store
 from holdtrue.store.records import OwedMessage
@@ -110,11 +110,11 @@ class Delivery:
         free = self._free()
         if not free:
             return 0
+        until = time.monotonic() + self._lease.total_seconds()
         claimed = self._store.outbox.claim(instance=self._instance, limit=BATCH, ttl=self._lease, notifiers=free)
         by_notifier: dict[str, list[OwedMessage]] = {}
         for owed in claimed:
             by_notifier.setdefault(owed.message.notifier, []).append(owed)
-        until = time.monotonic() + self._lease.total_seconds()
         with self._lock:
             for name, mine in by_notifier.items():
                 self._busy[name] = self._thread(name).submit(self._send_all, name, mine, until)
@@ -155,9 +155,8 @@ class Delivery:
             except StoreError as problem:
                 # Nothing is lost: the claim ends by itself, and the message is sent again, marked as a possible repeat.
                 log.warning("delivery_not_marked", notifier=name, problem=type(problem).__name__)
-            except Exception as problem:  # noqa: BLE001 - one message must not take the others, or the thread, with it
+            except Exception as problem:  # noqa: BLE001 - one message must not take the others with it; its claim ends too
                 log.error("delivery_failed", notifier=name, message=one.message.id, problem=type(problem).__name__)
-                self._give_back(one, "our own mistake", FIRST_WAIT)
 
     def _send(self, name: str, owed: OwedMessage, until: float) -> None:
         notifier = self._notifiers().get(name)
@@ -187,8 +186,9 @@ class Delivery:
                 problem=result.sentence,
                 again=retry_at is not None,
             )
-        elif not marked:
-            self._correct(notifier, owed, result.thread or parcel.thread)
+        if not marked:
+            told = result.thread if isinstance(result, Delivered) else None
+            self._correct(notifier, owed, told or parcel.thread)
 
     def _after(
         self, name: str, owed: OwedMessage, result: Delivered | Undelivered, now: datetime
@@ -205,7 +205,7 @@ class Delivery:
         self._store.outbox.mark(owed.message, Undelivered(why), next_try_at=self._store.now() + after)
 
     def _correct(self, notifier: Notifier, owed: OwedMessage, thread: Thread | None) -> None:
-        """Our answer came after our claim had ended: show the newest state there, since ours may lie over it (semantics 7.3)."""
+        """Our answer came after our claim had ended: show the newest state, since ours may lie over it (semantics 7.3)."""
         if thread is None:
             return
         try:
@@ -234,8 +234,18 @@ class Delivery:
             page_url=described.page_url,
             now=now,
             thread=owed.thread,
-            health_sentence=_sentence(owed.standing, owed.episode, described.invariant, now),
+            health_sentence=self._sentence(owed, described.invariant, now),
         )
+
+    def _sentence(self, owed: OwedMessage, invariant: Invariant | None, now: datetime) -> str:
+        """The verdict at the moment of sending, with its age; nothing for a pair that has left the catalog."""
+        if invariant is None:
+            return ""
+        episode = owed.episode
+        alert = episode if episode.open else None
+        if episode.subject is Subject.HEALTH:
+            alert = self._store.alerts.situation(episode.invariant, episode.database).alert
+        return alerting.verdict(owed.standing, alert, invariant, now).sentence
 
     def _count(self, name: str, what: What) -> None:
         with self._lock:
@@ -246,11 +256,3 @@ class Delivery:
 
 def _sample(sample: Sample | None, episode: Episode) -> Sample | None:
     return sample if episode.subject is Subject.VIOLATION else None
-
-
-def _sentence(standing: Standing, episode: Episode, invariant: Invariant | None, now: datetime) -> str:
-    """The verdict at the moment of sending, with its age; nothing for a pair that has left the catalog."""
-    if invariant is None:
-        return ""
-    alert = episode if episode.subject is Subject.VIOLATION and episode.open else None
-    return alerting.verdict(standing, alert, invariant, now).sentence

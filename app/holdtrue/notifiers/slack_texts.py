@@ -12,7 +12,10 @@ _WORD_JOINER = "\u2060"
 _STEP = 8
 _FLOOR = 16
 _TAG = 7
-_MARKS = {"*": "∗", "_": "＿", "~": "∼", "`": "ˋ"}  # noqa: RUF001 - look-alikes that Slack does not read as formatting
+_TICK = "ˋ"  # noqa: RUF001 - a look-alike that ends no code block
+_MARKS = {"*": "∗", "~": "∼", "`": _TICK}  # noqa: RUF001 - look-alikes that Slack does not read as formatting
+_EDGE = re.compile(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_LOW_LINE = "＿"  # noqa: RUF001 - the same
 
 
 def escape(text: str) -> str:
@@ -22,13 +25,17 @@ def escape(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """``text`` for a mrkdwn object: escaped, and with formatting letters that show but do not format."""
-    return escape("".join(_MARKS.get(letter, letter) for letter in literal(text)))
+    """``text`` for a mrkdwn object: escaped, and with formatting letters that show but do not format.
+
+    An underscore inside a word formats nothing, so that names stay as they are and can be copied.
+    """
+    shown = _EDGE.sub(_LOW_LINE, literal(text))
+    return escape("".join(_MARKS.get(letter, letter) for letter in shown))
 
 
 def code(text: str) -> str:
     """``text`` for the inside of a code span or block: escaped, on one line, and unable to end it."""
-    return escape(literal(text).replace("`", _MARKS["`"]))
+    return escape(literal(text).replace("`", _TICK))
 
 
 def literal(text: str) -> str:
