@@ -135,6 +135,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
                 notifiers=notifiers,
                 describe=describer(lambda: in_force.catalog, lambda: http.url),
                 instance=settings.instance,
+                notified=counters.notified,
             ),
             ticker=ticker,
             http=http,

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import structlog
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from holdtrue import __version__, promotion
+from holdtrue import __version__
 from holdtrue.bootstrap.catalog import CatalogInForce
 from holdtrue.bootstrap.http import HttpServer
 from holdtrue.databases import Databases
@@ -20,6 +20,8 @@ from holdtrue.metrics import Counters
 from holdtrue.model import Catalog, Ticket
 from holdtrue.monitoring import Recorder, StoreClock
 from holdtrue.notifiers import Notifier, build_notifier
+from holdtrue.promotion import preview as preview_ticket
+from holdtrue.promotion import promote as promote_ticket
 from holdtrue.scheduling import Scheduler
 from holdtrue.store import Store
 from holdtrue.watch import Watch
@@ -173,7 +175,7 @@ def promoter(
         in_force = catalog()
         if in_force is None:
             raise NotFound("no catalog is in force", remedy="load one first")
-        make = promotion.preview if preview else promotion.promote
+        make = preview_ticket if preview else promote_ticket
         return make(store, in_force, alert, by=by, now=now())
 
     return promote

@@ -11,7 +11,8 @@ from typing import Protocol
 
 import structlog
 
-from holdtrue import alerting, ledger
+from holdtrue import ledger
+from holdtrue.alerting import decide as decide_alert
 from holdtrue.databases import Databases, Examined, Look, examine_invariant
 from holdtrue.errors import StoreError
 from holdtrue.model import (
@@ -25,7 +26,6 @@ from holdtrue.model import (
     Outcome,
     Run,
     RunKind,
-    Sample,
     Situation,
     Tallied,
     next_due,
@@ -117,10 +117,10 @@ class Monitor:
                 key_changes=looked.comparison.changed if run.good else (),
                 evidence=examined.evidence if examined else (),
                 skipped=self._skipped(claim, started_at),
-                secret_id=self._hasher.secret_id if run.good else None,
-                key_columns=invariant.key,
+                secret_id=self._hasher.secret_id if run.good and looked.comparison.keeps_facts else None,
+                key_columns=examined.tallied.key_columns if examined else (),
                 timezone=database.timezone,
-                horizon=examined.tallied.horizon if examined and run.good else None,
+                horizon=looked.comparison.horizon,
             )
         )
 
@@ -131,7 +131,6 @@ class Monitor:
                 tallied,
                 complete=complete,
                 now=now,
-                key_columns=invariant.key,
                 secret_id=self._hasher.secret_id,
                 timezone=timezone,
             )
@@ -142,6 +141,7 @@ class Monitor:
                 invariant,
                 hasher=self._hasher,
                 never_seen=lambda tallied, complete: compare(tallied, complete=complete).never_seen,
+                is_known=before.ledger.keys.__contains__,
             )
 
         try:
@@ -202,7 +202,7 @@ class Monitor:
             rebaselined=comparison.rebaselined,
             position=examined.position,
             statement=examined.statement,
-            sample=_with_novelties(tallied.sample, comparison),
+            sample=ledger.with_novelties(tallied.sample, comparison),
         )
 
     def _skipped(self, claim: Claim, now: datetime) -> Run | None:
@@ -230,10 +230,6 @@ class Monitor:
         )
 
 
-def _with_novelties(sample: Sample, comparison: Comparison) -> Sample:
-    return replace(sample, novelties=tuple(comparison.novelties.get(key, "") for key in sample.keys))
-
-
 def decide(finished: Finished, situation: Situation, now: datetime) -> Decision:
     """What a finished run means for its alert: called by the store, inside the transaction that saves the run."""
-    return alerting.decide(finished.run, situation, finished.invariant, now)
+    return decide_alert(finished.run, situation, finished.invariant, now)
