@@ -63,7 +63,6 @@ class Settings(BaseSettings):
         timedelta(seconds=10), description="How long a stopping service waits for runs before it cancels them."
     )
     tick: Duration = Field(timedelta(seconds=1), description="How often the service looks for due work.")
-    threads: int = Field(8, ge=1, le=256, description="How many runs one process makes at the same time.")
     lease_ttl: Duration = Field(
         timedelta(seconds=30), description="How long a claim lasts without renewal; it is renewed all the while."
     )

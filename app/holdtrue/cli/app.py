@@ -36,6 +36,9 @@ def invoke(arguments: list[str]) -> int:
         HoldtrueError: from the command.
         ModuleNotFoundError: a package that is not installed.
     """
+    if arguments == ["--version"]:
+        _say_version()
+        return int(ExitCode.HOLDS)
     command = typer.main.get_command(build_app(_wanted(arguments)))
     try:
         with command.make_context("holdtrue", arguments) as context:
@@ -101,8 +104,12 @@ def _wanted(arguments: list[str]) -> str | None:
 
 def _show_version(asked: bool) -> None:
     if asked:
-        say(f"holdtrue {__version__}")
+        _say_version()
         raise typer.Exit
+
+
+def _say_version() -> None:
+    say(f"holdtrue {__version__}")
 
 
 def _root(

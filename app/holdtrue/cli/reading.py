@@ -116,7 +116,7 @@ class ThroughService:
 
     def overview(self) -> Json:
         """Every entry with its verdict."""
-        return self._client.get("overview")
+        return _without_paging(self._client.get("overview"))
 
     def databases_of(self, invariant: str) -> tuple[str, ...]:
         """The databases of an invariant in force."""
@@ -130,7 +130,7 @@ class ThroughService:
 
     def alerts(self, *, open_only: bool) -> Json:
         """Episodes, newest first."""
-        return self._client.get("alerts", state="open" if open_only else "all")
+        return _without_paging(self._client.get("alerts", state="open" if open_only else "all"))
 
     def alert(self, number: int) -> Json:
         """One episode."""
@@ -180,10 +180,7 @@ class ThroughStore:
         """One episode."""
         from holdtrue import reports
 
-        detail = self._store.alerts.get(number)
-        if detail is None:
-            raise NotFound(f"no alert has the number {number}")
-        return reports.alert(detail, self._store.now())
+        return reports.alert(self._store.alerts.get(number), self._store.now())
 
     def _invariant(self, name: str) -> Invariant:
         catalog, _generation = self._in_force()
@@ -200,6 +197,11 @@ class ThroughStore:
             return None, 0
         catalog = build_catalog(dict(current.texts), environ=self._environ, allow_empty=True)
         return catalog, current.number
+
+
+def _without_paging(report: Json) -> Json:
+    """The report as the store gives it: a command prints the same, wherever it reads."""
+    return {name: value for name, value in report.items() if name not in ("next", "total")}
 
 
 def _databases_in(report: Json, invariant: str) -> tuple[str, ...]:

@@ -1,0 +1,285 @@
+"""Every exit code of the commands, by the real ``holdtrue`` process (design 10, semantics 6)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+CONFIG = """\
+version: 1
+store: {url: "sqlite:///holdtrue.db"}
+databases:
+  shop:
+    replicas: [{name: file, url: "sqlite:///shop.db"}]
+    freshness: none
+    allow_primary: true
+"""
+INVARIANT = """\
+version: 1
+defaults: {database: shop, interval: 1s}
+invariants:
+  - name: no_negative_stock
+    sql: SELECT id, stock FROM items WHERE stock < 0
+    key: [id]
+    columns: {id: safe, stock: safe, items.stock: safe}
+"""
+LIMIT = 60.0
+
+
+@dataclass
+class Shop:
+    """A catalog, a database and the command line, in one folder."""
+
+    folder: Path
+
+    def run(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "holdtrue", *arguments],
+            cwd=self.folder,
+            env=self.environ(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+
+    def environ(self, more: dict[str, str]) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDTRUE_")}
+        return {**kept, "NO_COLOR": "1", **more}
+
+    def write(self, config: str = CONFIG, invariants: str = INVARIANT) -> None:
+        (self.folder / "invariants").mkdir(exist_ok=True)
+        (self.folder / "holdtrue.yaml").write_text(config)
+        (self.folder / "invariants" / "shop.yaml").write_text(invariants)
+
+    def stock(self, amount: int) -> None:
+        with sqlite3.connect(self.folder / "shop.db") as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS items (id INTEGER PRIMARY KEY, stock INTEGER)")
+            connection.execute("INSERT OR REPLACE INTO items VALUES (1, ?)", (amount,))
+        connection.close()
+
+    @contextmanager
+    def serving(self) -> Iterator[str]:
+        """A real ``holdtrue serve``; its URL."""
+        told = self.folder / "url"
+        with (self.folder / "serve.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "holdtrue", "serve", "--listen", "127.0.0.1:0", "--url-file", str(told)],
+                cwd=self.folder,
+                env=self.environ({}),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            deadline = time.monotonic() + LIMIT
+            while not told.exists():
+                assert process.poll() is None, (self.folder / "serve.log").read_text()
+                assert time.monotonic() < deadline
+                threading.Event().wait(0.05)
+            yield told.read_text().strip()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(LIMIT) == 0, (self.folder / "serve.log").read_text()
+        finally:
+            told.unlink(missing_ok=True)
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+    def overview_becomes(self, code: int, **environ: str) -> subprocess.CompletedProcess[str]:
+        deadline = time.monotonic() + LIMIT
+        while (done := self.run("overview", **environ)).returncode != code:
+            assert time.monotonic() < deadline, done.stdout + done.stderr
+            threading.Event().wait(0.1)
+        return done
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    shop = Shop(tmp_path)
+    shop.write()
+    shop.stock(5)
+    (tmp_path / ".env").write_text("HOLDTRUE_LEDGER_SECRET=a-secret-for-this-test-alone\n")
+    return shop
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_0_and_1_as_the_data_is_and_the_same_through_the_service_and_the_store(shop: Shop) -> None:
+    with shop.serving() as url:
+        held = shop.overview_becomes(0)
+        assert "holds" in held.stdout
+        shop.stock(-1)
+        violated = shop.overview_becomes(1, HOLDTRUE_URL=url)
+        assert "violated" in violated.stdout
+        assert shop.run("alerts", "list").returncode == 0
+        shown = shop.run("alerts", "show", "no_negative_stock")
+        assert shown.returncode == 0, shown.stderr
+        through = shop.run("alerts", "show", "no_negative_stock@shop", HOLDTRUE_URL=url)
+        assert through.stdout.splitlines()[0] == shown.stdout.splitlines()[0]
+        history = shop.run("history", "no_negative_stock", "--since", "1h", HOLDTRUE_URL=url)
+        assert history.returncode == 0, history.stderr
+    still = shop.run("overview")
+    assert still.returncode == 1, "bad news stays when the service ends"
+    shop.stock(5)
+    with shop.serving():
+        shop.overview_becomes(0)
+
+
+def test_0_for_what_was_asked_and_done(shop: Shop) -> None:
+    for arguments in (
+        ["--version"],
+        ["--help"],
+        ["check"],
+        ["store", "upgrade"],
+        ["store", "check"],
+        ["alerts", "list"],
+    ):
+        done = shop.run(*arguments)
+        assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["no-such-command"],
+        ["overview", "--no-such-option"],
+        ["overview", "--format", "xml"],
+        ["overview", "--config", "nowhere/holdtrue.yaml"],
+        ["overview", "--url", "holdtrue.internal"],
+        ["history"],
+        ["history", "no_negative_stock", "--since", "yesterday"],
+        ["serve", "--listen", "nowhere"],
+        ["serve", "--listen", "0.0.0.0:0"],
+        ["demo", "--port", "99999"],
+    ],
+)
+def test_2_for_usage(shop: Shop, arguments: list[str]) -> None:
+    done = shop.run(*arguments)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_2_for_a_name_that_does_not_exist(shop: Shop) -> None:
+    assert shop.run("store", "upgrade").returncode == 0
+    for arguments in (["history", "no_such_rule"], ["alerts", "show", "no_such_rule"], ["alerts", "show", "17"]):
+        done = shop.run(*arguments)
+        assert done.returncode == 2, (arguments, done.stdout, done.stderr)
+
+
+def test_2_for_serving_without_a_ledger_secret_and_the_line_that_makes_one_works(shop: Shop) -> None:
+    """Semantics 4.2."""
+    (shop.folder / ".env").unlink()
+    done = shop.run("serve", "--listen", "127.0.0.1:0")
+    assert done.returncode == 2
+    line = done.stderr.partition("make one: ")[2].strip().removesuffix(")")
+    subprocess.run(["/bin/sh", "-c", line], cwd=shop.folder, check=True)
+    with shop.serving():
+        shop.overview_becomes(0)
+
+
+def test_2_for_a_bad_catalog_with_none_stored_and_every_problem_is_said(shop: Shop) -> None:
+    """Semantics 1.3."""
+    shop.write(invariants=INVARIANT.replace("sql:", "sqll:").replace("key:", "kee:"))
+    for arguments in (["check"], ["serve", "--listen", "127.0.0.1:0"]):
+        done = shop.run(*arguments)
+        assert done.returncode == 2, (done.stdout, done.stderr)
+        said = done.stdout + done.stderr
+        assert "sqll" in said
+        assert "kee" in said
+
+
+def test_2_for_an_empty_catalog_unless_it_is_meant(shop: Shop) -> None:
+    """Semantics 1.3: no invariant at all is refused unless --allow-empty says so."""
+    shop.write(invariants="version: 1\ninvariants: []\n")
+    assert shop.run("serve", "--listen", "127.0.0.1:0").returncode == 2
+
+
+def test_3_when_nothing_was_looked_at(shop: Shop) -> None:
+    """Not knowing is never good news."""
+    assert shop.run("store", "upgrade").returncode == 0
+    done = shop.run("overview")
+    assert (done.returncode, done.stdout) == (3, "unknown: no invariant is in force, so nothing was looked at\n")
+
+
+def test_3_when_the_database_cannot_be_asked(shop: Shop) -> None:
+    (shop.folder / "shop.db").unlink()
+    with shop.serving() as url:
+        done = shop.overview_becomes(3, HOLDTRUE_URL=url)
+        assert "unknown" in done.stdout
+
+
+def test_4_when_the_store_does_not_answer(shop: Shop) -> None:
+    shop.write(config=CONFIG.replace("sqlite:///holdtrue.db", f"postgresql://127.0.0.1:{free_port()}/none"))
+    for arguments in (["overview"], ["alerts", "list"], ["store", "check"], ["store", "upgrade"]):
+        done = shop.run(*arguments)
+        assert done.returncode == 4, (arguments, done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+
+
+def test_4_when_the_store_has_another_schema(shop: Shop) -> None:
+    done = shop.run("overview")
+    assert done.returncode == 4, (done.stdout, done.stderr)
+    assert "holdtrue store upgrade" in done.stderr
+
+
+def test_4_when_the_service_does_not_answer(shop: Shop) -> None:
+    done = shop.run("overview", HOLDTRUE_URL=f"http://127.0.0.1:{free_port()}")
+    assert done.returncode == 4
+    assert "did not answer" in done.stderr
+
+
+def test_4_and_one_line_for_a_surprise_and_the_traceback_only_when_asked(shop: Shop) -> None:
+    shop.run("store", "upgrade")
+    (shop.folder / "sitecustomize.py").write_text(
+        "import holdtrue.cli.reading as reading\n"
+        "def open_reading(*_):\n"
+        "    raise RuntimeError('row value: dsp_secret')\n"
+        "reading.open_reading = open_reading\n"
+    )
+    quiet = shop.run("overview", PYTHONPATH=str(shop.folder))
+    assert quiet.returncode == 4
+    assert "dsp_secret" not in quiet.stderr + quiet.stdout
+    assert len(quiet.stderr.splitlines()) == 1
+    loud = shop.run("overview", PYTHONPATH=str(shop.folder), HOLDTRUE_DEBUG="1")
+    assert loud.returncode == 4
+    assert "Traceback" in loud.stderr
+
+
+def test_output_that_nobody_reads_is_never_taken_for_an_answer(shop: Shop) -> None:
+    """A closed pipe must not end with 1, which means violated, nor with 0."""
+    shop.run("store", "upgrade")
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "holdtrue", "overview", "--format", "json"],
+            cwd=shop.folder,
+            env=shop.environ({}),
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            timeout=LIMIT,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    assert done.returncode == 4
+    assert b"Traceback" not in done.stderr
