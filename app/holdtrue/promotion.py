@@ -198,11 +198,11 @@ def _length(type_name: str) -> int | None:
 
 def _writers(written: Sequence[EvidenceRow]) -> tuple[Writer, ...]:
     """Who wrote the observed rows, in the order in which they began; rows are named by table and place in ``observed``."""
-    places: dict[tuple[str, tuple[str, ...]], int] = {}
+    places: dict[str, int] = {}
     rows: dict[int | None, list[str]] = {}
     when: dict[int | None, datetime | None] = {}
     for row in written:
-        place = places[row.table, row.columns] = places.get((row.table, row.columns), 0) + 1
+        place = places[row.table] = places.get(row.table, 0) + 1
         rows.setdefault(row.xid, []).append(f"{row.table} row {place}")
         when[row.xid] = row.committed_at
     if set(rows) == {None}:

@@ -121,8 +121,8 @@ def test_sqlite_rows_are_split_by_key_and_labelled() -> None:
     where = Position("file", datetime(2026, 11, 29, tzinfo=UTC), role="file")
     made = assemble(
         [
-            row("accounts", None, id="text:a", balance="int:50"),
-            row("log", None, id="int:1", account="text:a", cents="int:50"),
+            row("accounts", None, id="a", balance="50"),
+            row("log", None, id="1", account="a", cents="50"),
         ],
         where,
         pattern=Pattern.DRIFT,
@@ -130,7 +130,7 @@ def test_sqlite_rows_are_split_by_key_and_labelled() -> None:
         computed=("accounts.balance", "log.cents"),
     )
     assert made.split == "by key, not by transaction"
-    assert made.seed[0].rows == (("text:a", "int:0"),)
+    assert made.seed[0].rows == (("a", "0"),)
     assert {one.table for one in made.observed} == {"accounts", "log"}
 
 

@@ -77,7 +77,7 @@ def assemble(
         observed=_tables(ordered),
         marked=tuple(dict.fromkeys(marked)),
         split=split,
-        written=tuple(one for table in _grouped(ordered).values() for one in table),
+        written=tuple(one for group in _grouped(ordered).values() for one in group),
     )
 
 
@@ -87,15 +87,19 @@ def _parents_first(rows: Iterable[EvidenceRow]) -> list[EvidenceRow]:
     return [*(row for row in listed if row.is_parent), *(row for row in listed if not row.is_parent)]
 
 
-def _grouped(rows: Iterable[EvidenceRow]) -> dict[tuple[str, tuple[str, ...]], list[EvidenceRow]]:
-    tables: dict[tuple[str, tuple[str, ...]], list[EvidenceRow]] = {}
+_Shape = tuple[str, tuple[str, ...], tuple[str, ...]]
+
+
+def _grouped(rows: Iterable[EvidenceRow]) -> dict[_Shape, list[EvidenceRow]]:
+    """By table, columns and types: SQLite types each cell, so rows of one table may differ."""
+    tables: dict[_Shape, list[EvidenceRow]] = {}
     for row in rows:
-        tables.setdefault((row.table, row.columns), []).append(row)
+        tables.setdefault((row.table, row.columns, row.types), []).append(row)
     return tables
 
 
 def _tables(rows: Iterable[EvidenceRow]) -> tuple[TableRows, ...]:
     return tuple(
-        TableRows(table, columns, tuple(dict.fromkeys(one.values for one in group)), group[0].types)
-        for (table, columns), group in _grouped(rows).items()
+        TableRows(table, columns, tuple(one.values for one in group), types)
+        for (table, columns, types), group in _grouped(rows).items()
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from enum import StrEnum
 
 from holdtrue.model import EvidenceRow, Row
@@ -30,7 +30,7 @@ _GONE = re.compile(
 )
 _STATE = re.compile(r"^(?:state|status)$|_(?:state|status)$", re.IGNORECASE)
 _HELD = re.compile(r"lease|locked|claimed|heartbeat|started|worker", re.IGNORECASE)
-_NUMBER = re.compile(r"^((?:int|real|text):)?(-?\d+(?:\.\d+)?)$")
+_NUMBER = re.compile(r"^-?\d+(?:\.\d+)?$")
 
 
 class Pattern(StrEnum):
@@ -103,8 +103,7 @@ def _job_before(row: EvidenceRow) -> PreImage | None:
     states = [name for name in row.columns if _STATE.search(name)]
     if not states:
         return None
-    tag = "text:" if (_cell(row, states[0]) or "").startswith("text:") else ""
-    changes: dict[str, str | None] = {states[0]: f"{tag}accepted"}
+    changes: dict[str, str | None] = {states[0]: "accepted"}
     changes.update({name: None for name in row.columns if _HELD.search(name)})
     marks = [f"{row.table}.{states[0]}: guessed as 'accepted'"]
     marks += [f"{row.table}.{name}: guessed as NULL" for name in changes if name != states[0]]
@@ -121,16 +120,9 @@ def _with(row: EvidenceRow, changes: dict[str, str | None]) -> EvidenceRow:
 
 
 def _number(text: str | None) -> Decimal | None:
-    found = _NUMBER.match(text or "")
-    try:
-        return Decimal(found.group(2)) if found else None
-    except InvalidOperation:
-        return None
+    return Decimal(text) if text is not None and _NUMBER.match(text) else None
 
 
 def _like(sample: str, value: Decimal) -> str:
-    """The number written as the sample is: with its tag and its places."""
-    found = _NUMBER.match(sample)
-    tag, digits = (found.group(1) or "", found.group(2)) if found else ("", "0")
-    places = len(digits.partition(".")[2])
-    return f"{tag}{value:.{places}f}"
+    """The number written with as many places as the sample has."""
+    return f"{value:.{len(sample.partition('.')[2])}f}"

@@ -1,6 +1,6 @@
-"""reads the type-tagged text in which a SQLite cell is frozen
+"""reads a frozen SQLite cell: its text together with its storage class
 
-SQLite types its cells, not its columns: without the tag ``1`` and ``'1'`` would come back alike.
+SQLite types its cells, not its columns: without the class ``1`` and ``'1'`` would come back alike.
 """
 
 from __future__ import annotations
@@ -10,21 +10,23 @@ from holdtrue.testing.verdicts import BadSeed
 Cell = int | float | str | bytes | None
 
 
-def read_cell(text: str | None) -> Cell:
-    """The value that a frozen text stands for: ``int:1``, ``real:0.5``, ``text:abc``, ``blob:00ff``; NULL is None.
+def read_cell(text: str | None, storage: str) -> Cell:
+    """The value of a text under its class: ``integer``, ``real``, ``text``, ``blob`` (``x'00ff'``); None is NULL.
 
     Raises:
-        BadSeed: the text has no tag of ours.
+        BadSeed: the class is none of these, or the text is not of it.
     """
     if text is None:
         return None
-    tag, mark, rest = text.partition(":")
-    if mark and tag == "int":
-        return int(rest)
-    if mark and tag == "real":
-        return float(rest)
-    if mark and tag == "text":
-        return rest
-    if mark and tag == "blob":
-        return bytes.fromhex(rest)
-    raise BadSeed("a frozen SQLite cell has no type tag; promote the alert again")
+    try:
+        if storage == "integer":
+            return int(text)
+        if storage == "real":
+            return float(text)
+        if storage == "blob" and text.startswith("x'") and text.endswith("'"):
+            return bytes.fromhex(text[2:-1])
+    except ValueError as error:
+        raise BadSeed(f"a frozen cell is no {storage}; promote the alert again") from error
+    if storage == "text":
+        return text
+    raise BadSeed("a frozen SQLite cell has no storage class of its own; promote the alert again")

@@ -57,9 +57,7 @@ class Hooks:
         party = self._party(conn)
         if party is None:
             return
-        known = classify(statement)
-        if known.is_boundary:
-            self._stop(party, conn, known)
+        self._stop(party, conn, classify(statement))
 
     def after(self, _conn: Connection, _cursor: object, statement: str, *_rest: object) -> None:
         """Remember the statement that ended."""

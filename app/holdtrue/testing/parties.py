@@ -12,7 +12,7 @@ from types import FrameType
 
 from holdtrue.testing.statements import Statement
 
-_OWN_FRAMES = ("/holdtrue/testing/", "/threading.py", "/concurrent/futures/", "/contextvars.py")
+_NOT_THEIRS = ("/holdtrue/testing/", "/threading.py", "/concurrent/futures/", "/site-packages/", "/dist-packages/")
 
 
 class State(StrEnum):
@@ -62,7 +62,7 @@ class Party:
         frame = self._frame()
         while frame is not None:
             name = frame.f_code.co_filename
-            if not any(part in name.replace("\\", "/") for part in _OWN_FRAMES):
+            if not any(part in name.replace("\\", "/") for part in _NOT_THEIRS):
                 return f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
             frame = frame.f_back
         return ""

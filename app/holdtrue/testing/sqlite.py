@@ -88,8 +88,9 @@ class SqliteControl:
             pairs = ", ".join(f"{_quoted(name)} = excluded.{_quoted(name)}" for name in names if name not in primary)
             action = f"DO UPDATE SET {pairs}" if pairs else "DO NOTHING"
             text += f" ON CONFLICT ({', '.join(map(_quoted, primary))}) {action}"
+        types = one.types or ("",) * len(one.columns)
         for row in one.rows:
-            self._connection.execute(text, [read_cell(row[place]) for place in places])
+            self._connection.execute(text, [read_cell(row[place], types[place]) for place in places])
         return None
 
     def _roll_back(self) -> None:

@@ -22,6 +22,7 @@ _FROM_LIST = re.compile(
     rf"\bFROM\s+{_NAME}(?:\s+(?:AS\s+)?{_PART})?((?:\s*,\s*{_NAME}(?:\s+(?:AS\s+)?{_PART})?)+)", re.IGNORECASE
 )
 _LISTED = re.compile(rf",\s*({_NAME})(?:\s+(?:AS\s+)?{_PART})?", re.IGNORECASE)
+_TAKES_LOCK = re.compile(r"^\s*BEGIN\s+(?:IMMEDIATE|EXCLUSIVE)\b", re.IGNORECASE)
 _LOCK = re.compile(r"\bFOR\s+(?:NO\s+KEY\s+UPDATE|UPDATE|SHARE|KEY\s+SHARE)\b", re.IGNORECASE)
 _DELETE = re.compile(r"\bDELETE\s+FROM\b", re.IGNORECASE)
 _VERB = re.compile(r"^[\s(]*([A-Za-z]+)")
@@ -39,13 +40,13 @@ class Statement:
 
     @property
     def is_boundary(self) -> bool:
-        """Whether another party could notice this statement: savepoints and BEGIN are no place to stop."""
-        return self.verb not in _PASSED
+        """Whether another party could notice this statement: savepoints and a plain BEGIN are no place to stop."""
+        return self.locking or self.verb not in _PASSED
 
     def __str__(self) -> str:
         """As schedules show it: ``INSERT refunds``."""
         tables = " ".join(sorted(self.writes or self.reads))
-        lock = " FOR UPDATE" if self.locking else ""
+        lock = (" IMMEDIATE" if self.verb == "BEGIN" else " FOR UPDATE") if self.locking else ""
         return f"{self.verb} {tables}{lock}".strip()
 
 
@@ -64,7 +65,8 @@ def classify(sql: str) -> Statement:
         reads |= {_last(name) for name in _LISTED.findall(found.group(1))}
     verb = _VERB.match(text)
     name = verb.group(1).upper() if verb else "?"
-    return Statement(name, frozenset(reads), frozenset(writes), locking=_LOCK.search(text) is not None)
+    locking = _LOCK.search(text) is not None or _TAKES_LOCK.match(text) is not None
+    return Statement(name, frozenset(reads), frozenset(writes), locking)
 
 
 def _last(name: str) -> str:

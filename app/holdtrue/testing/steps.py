@@ -93,7 +93,7 @@ class StepScheduler:
     # -- called by the hooks, in the parties' threads ---------------------------------------------------------------
 
     def stop_before(self, party: Party, statement: Statement, pid: int | None, connection: int) -> None:
-        """Park the party before a statement or COMMIT until it is chosen."""
+        """Park the party before a statement or COMMIT until it is chosen; what nobody else could notice just goes on."""
         with self.changed:
             for other in self.parties:
                 if other is not party and connection in other.connections and other.state is not State.FINISHED:
@@ -105,7 +105,10 @@ class StepScheduler:
             party.connections.add(connection)
             if pid is not None:
                 party.pids.add(pid)
-        self._park(party, statement)
+        if statement.is_boundary:
+            self._park(party, statement)
+        else:
+            party.in_flight = statement
 
     def ended(self, party: Party, statement: Statement) -> None:
         """A statement of the party is over."""
