@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, func, insert, select, text, update
+from sqlalchemy import Connection, Row, func, insert, select, text, update
 
 from holdtrue.model import Generation
 from holdtrue.store import rows
+from holdtrue.store.among import among
 from holdtrue.store.audit import add_line
+from holdtrue.store.bulk import insert_many, update_many
+from holdtrue.store.columns import Values
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.records import Entry, Review
 from holdtrue.store.situations import Decisions, known_of, lock_entries, situations_of
@@ -112,8 +115,7 @@ class _Schedules:
             for one in wanted
             if (one.invariant, one.database) in known
         ]
-        if changed:
-            self._connection.execute(_CHANGE, sorted(changed, key=lambda values: int(values["entry"])))
+        update_many(self._connection, entries, "id", changed)
         for (invariant, database), row in renamed.items():
             detail = f"{row.invariant} became {invariant}"
             add_line(self._connection, self._now, by, "entry.rename", subject=f"{invariant}@{database}", detail=detail)
@@ -122,10 +124,9 @@ class _Schedules:
             for one in wanted
             if (one.invariant, one.database) in known and known[one.invariant, one.database].retired_at is not None
         ]
-        if returned:
-            # What it knew when it left is old news; it has never looked in this catalog.
-            fresh = [{"entry": entry, **_NEVER_LOOKED} for entry in returned]
-            self._connection.execute(_LOOK_ANEW, fresh)
+        # What it knew when it left is old news; it has never looked in this catalog.
+        fresh = [{"entry_id": entry, **_NEVER_LOOKED} for entry in returned]
+        update_many(self._connection, standings, "entry_id", fresh)
         self._add([one for one in wanted if (one.invariant, one.database) not in known])
 
     def _add(self, wanted: Sequence[Entry]) -> None:
@@ -151,11 +152,11 @@ class _Schedules:
         ]
         new = insert(entries).returning(entries.c.id, sort_by_parameter_order=True)
         numbers = self._connection.execute(new, values).scalars().all()
-        self._connection.execute(insert(standings), [{"entry_id": number, **_BLANK} for number in numbers])
+        insert_many(self._connection, standings, [{"entry_id": number, **_BLANK} for number in numbers])
 
-    def _changed(self, one: Entry, row: Row[Any]) -> rows.Values:
-        values: rows.Values = {
-            "entry": row.id,
+    def _changed(self, one: Entry, row: Row[Any]) -> Values:
+        values: Values = {
+            "id": row.id,
             "invariant": one.invariant,
             "definition": one.definition,
             "severity": one.severity,
@@ -219,7 +220,17 @@ class _Schedules:
             add_line(self._connection, self._now, by, "entry.withdraw", subject=subject, detail=detail)
         decisions.flush(self._connection)
         self._connection.execute(
-            _RETIRE, [{"entry": entry, "retired_at": self._now, "generation": self._generation} for entry in ids]
+            update(entries)
+            .where(among(entries.c.id, ids))
+            .values(
+                retired_at=self._now,
+                generation=self._generation,  # the one that left it out
+                claimable_at=None,
+                extra_due=None,
+                token=entries.c.token + 1,
+                lease_owner=None,
+                lease_until=None,
+            )
         )
 
 
@@ -237,7 +248,7 @@ def _is_past(due: datetime, row: Row[Any]) -> bool:
     return row.last_due is not None and due <= row.last_due
 
 
-_NEVER_LOOKED: rows.Values = {
+_NEVER_LOOKED: Values = {
     "health": "never",
     "good_run": None,
     "good_at": None,
@@ -255,52 +266,4 @@ _NEVER_LOOKED: rows.Values = {
     "good_freshness_proven": True,
     "span_id": None,
 }
-_BLANK: rows.Values = _NEVER_LOOKED | {"looked_before": False, "secret_id": "", "key_columns": "", "timezone": ""}
-_LOOK_ANEW = (
-    update(standings)
-    .where(standings.c.entry_id == bindparam("entry"))
-    .values({name: bindparam(name) for name in _NEVER_LOOKED})
-)
-_CHANGE = (
-    update(entries)
-    .where(entries.c.id == bindparam("entry"))
-    .values(
-        {
-            name: bindparam(name)
-            for name in (
-                "invariant",
-                "definition",
-                "severity",
-                "owner",
-                "generation",
-                "schedule_key",
-                "schedule_generation",
-                "since",
-                "retired_at",
-                "next_due",
-                "upcoming_due",
-                "retry_at",
-                "attempts",
-                "extra_due",
-                "claimable_at",
-                "token",
-                "lease_owner",
-                "lease_until",
-            )
-        }
-    )
-)
-# The generation of a retired row is the one that left it out.
-_RETIRE = (
-    update(entries)
-    .where(entries.c.id == bindparam("entry"))
-    .values(
-        retired_at=bindparam("retired_at"),
-        generation=bindparam("generation"),
-        claimable_at=None,
-        extra_due=None,
-        token=entries.c.token + 1,
-        lease_owner=None,
-        lease_until=None,
-    )
-)
+_BLANK: Values = _NEVER_LOOKED | {"looked_before": False, "secret_id": "", "key_columns": "", "timezone": ""}

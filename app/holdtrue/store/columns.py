@@ -1,14 +1,17 @@
-"""the store's own column types: moments, identifiers and durations"""
+"""the store's own column types: moments, durations, texts from anywhere, identifiers"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, DateTime, Dialect, Integer, String
+from sqlalchemy import BigInteger, DateTime, Dialect, Integer, String, Text
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 MOMENT_WIDTH = 27
+
+Values = dict[str, Any]
+"""The parameters of one row, by column."""
 
 
 def moment_text(moment: datetime) -> str:
@@ -52,6 +55,24 @@ class Moment(TypeDecorator[datetime]):
             return None
         moment = datetime.fromisoformat(value) if isinstance(value, str) else value
         return moment.astimezone(UTC)
+
+
+def plain_text(text: str) -> str:
+    """The text without what PostgreSQL or UTF-8 cannot hold: NUL and halves of surrogate pairs become ``\ufffd``."""
+    if text.isascii():
+        return text.replace("\0", "\ufffd") if "\0" in text else text
+    return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+class Words(TypeDecorator[str]):
+    """Text of any length from anywhere: names, sentences and values are untrusted, and none may fail a transaction."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        """On the way in."""
+        return None if value is None else plain_text(value)
 
 
 class Lasting(TypeDecorator[timedelta]):

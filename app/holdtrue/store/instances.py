@@ -11,6 +11,7 @@ from sqlalchemy import Row, delete, select
 
 from holdtrue.errors import StoreNotShareable
 from holdtrue.store import rows
+from holdtrue.store.columns import Values
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.records import InstanceRow, ReloadStatus
 from holdtrue.store.tables import instances
@@ -47,7 +48,7 @@ class Instances:
                         remedy="use a PostgreSQL store for several machines, "
                         f"or wait {SEEN_WITHIN.total_seconds():.0f} s after the other one ended",
                     )
-            seen: rows.Values = {"host": self._host, "version": version, "last_seen": now}
+            seen: Values = {"host": self._host, "version": version, "last_seen": now}
             if reload is not None:
                 seen |= {
                     "reload_at": reload.at,

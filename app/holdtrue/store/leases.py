@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, func, or
 
 from holdtrue.errors import NotFound
 from holdtrue.model import Claim, RunKind
+from holdtrue.store.among import among
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.records import Hold
 from holdtrue.store.tables import entries, generations, named_leases
@@ -81,7 +82,7 @@ class Leases:
         # Asked again under the lock: another instance may have claimed, or another catalog come, in between.
         locked = connection.execute(
             select(entries)
-            .where(entries.c.id.in_(chosen), _claimable(now, generation))
+            .where(among(entries.c.id, chosen), _claimable(now, generation))
             .order_by(entries.c.claimable_at, entries.c.id)
             .with_for_update(skip_locked=True)
         ).all()
@@ -89,7 +90,7 @@ class Leases:
         if locked:
             connection.execute(
                 update(entries)
-                .where(entries.c.id.in_([row.id for row in locked]))
+                .where(among(entries.c.id, [row.id for row in locked]))
                 .values(token=entries.c.token + 1, lease_owner=instance, lease_until=until)
             )
         return tuple(_claim_of(row, until, now) for row in locked)
@@ -104,13 +105,13 @@ class Leases:
             now = self._engine.now(connection)
             found = connection.execute(
                 select(entries.c.id, entries.c.token)
-                .where(entries.c.id.in_(sorted(held)), entries.c.lease_owner.is_not(None))
+                .where(among(entries.c.id, sorted(held)), entries.c.lease_owner.is_not(None))
                 .order_by(entries.c.id)
                 .with_for_update()
             )
             kept = [row.id for row in found if row.token == held[row.id].token]
             if kept:
-                connection.execute(update(entries).where(entries.c.id.in_(kept)).values(lease_until=now + ttl))
+                connection.execute(update(entries).where(among(entries.c.id, kept)).values(lease_until=now + ttl))
         self._hold("lease.renew", "after")
         return frozenset((claim.invariant, claim.database) for entry, claim in held.items() if entry not in set(kept))
 

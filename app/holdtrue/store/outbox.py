@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, case, func, or_, select, update
+from sqlalchemy import Connection, Row, and_, case, func, or_, select, update
 
 from holdtrue.model import Delivered, Message, MessageState, Undelivered
 from holdtrue.store import rows
+from holdtrue.store.among import among
+from holdtrue.store.bulk import update_many
+from holdtrue.store.columns import Values
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.overtaking import Turn, Waiting, next_turn
 from holdtrue.store.records import Hold, OwedMessage
@@ -76,21 +79,30 @@ class Outbox:
             return []
         # The episode's row is the lock of its messages: a message owed after this statement cannot be claimed beside ours.
         locked = connection.execute(
-            EPISODES.where(episodes.c.id.in_(candidates))
+            EPISODES.where(among(episodes.c.id, candidates))
             .order_by(episodes.c.id)
             .with_for_update(skip_locked=True, of=episodes)
         ).all()
         groups: dict[int, list[Waiting]] = {row.id: [] for row in locked}
-        for row in connection.execute(select(messages).where(mine, messages.c.episode_id.in_(list(groups)))):
+        for row in connection.execute(select(messages).where(mine, among(messages.c.episode_id, list(groups)))):
             groups[row.episode_id].append(Waiting(rows.message_of(row), row.lease_until))
         turns = {episode: next_turn(waiting, now) for episode, waiting in groups.items()}
         sending = {episode: turn for episode, turn in turns.items() if turn.send is not None}
-        superseded = [{"message": one} for turn in sending.values() for one in turn.superseded]
+        superseded = [one for turn in sending.values() for one in turn.superseded]
         if superseded:
-            connection.execute(_SUPERSEDE, superseded)
+            connection.execute(
+                update(messages)
+                .where(among(messages.c.id, superseded))
+                .values(
+                    state=MessageState.SUPERSEDED.value,
+                    lease_owner=None,
+                    lease_until=None,
+                    token=messages.c.token + 1,
+                )
+            )
         if not sending:
             return []
-        connection.execute(_CLAIM, [_claim_values(turn, claiming) for turn in sending.values()])
+        update_many(connection, messages, "id", [_claim_values(turn, claiming) for turn in sending.values()])
         owed = self._describe(connection, notifier, {row.id: row for row in locked}, sending)
         return sorted(owed, key=lambda one: (one.message.owed_at, one.message.id))
 
@@ -103,16 +115,16 @@ class Outbox:
             .outerjoin(
                 threads, and_(threads.c.episode_id == messages.c.episode_id, threads.c.notifier == messages.c.notifier)
             )
-            .where(messages.c.id.in_(ids), messages.c.notifier == notifier)
+            .where(among(messages.c.id, ids), messages.c.notifier == notifier)
         ).all()
         stories: dict[tuple[int, int], Row[Any]] = {
             (row.episode_id, row.number): row
-            for row in connection.execute(select(events).where(events.c.episode_id.in_(list(sending))))
+            for row in connection.execute(select(events).where(among(events.c.episode_id, list(sending))))
         }
         known = known_of(connection, sorted({found[episode].entry_id for episode in sending}))
         shown = [found[episode].last_run for episode in sending if found[episode].last_run is not None]
         bodies = {
-            row.run_id: row.body for row in connection.execute(select(samples).where(samples.c.run_id.in_(shown)))
+            row.run_id: row.body for row in connection.execute(select(samples).where(among(samples.c.run_id, shown)))
         }
         return [
             OwedMessage(
@@ -158,7 +170,7 @@ class Outbox:
         return bool(written)
 
 
-def _outcome(result: Delivered | Undelivered, next_try_at: datetime | None, now: datetime) -> rows.Values:
+def _outcome(result: Delivered | Undelivered, next_try_at: datetime | None, now: datetime) -> Values:
     if isinstance(result, Delivered):
         return {"state": MessageState.SENT.value, "sent_at": now, "problem": result.note, "next_try_at": None}
     if result.permanent or next_try_at is None:
@@ -166,31 +178,14 @@ def _outcome(result: Delivered | Undelivered, next_try_at: datetime | None, now:
     return {"state": MessageState.PENDING.value, "problem": result.sentence, "next_try_at": next_try_at}
 
 
-def _claim_values(turn: Turn, claiming: _Claiming) -> rows.Values:
+def _claim_values(turn: Turn, claiming: _Claiming) -> Values:
     assert turn.send is not None  # noqa: S101 - only turns that send come here
     return {
-        "message": turn.send.id,
-        "owner": claiming.instance,
-        "until": claiming.until,
-        "now_marks": rows.words_text(mark.value for mark in turn.marks),
-        "now_overtook": rows.words_text(reason.value for reason in turn.overtook),
+        "id": turn.send.id,
+        "token": turn.send.token + 1,
+        "attempts": turn.send.attempts + 1,
+        "lease_owner": claiming.instance,
+        "lease_until": claiming.until,
+        "marks": rows.words_text(mark.value for mark in turn.marks),
+        "overtook": rows.words_text(reason.value for reason in turn.overtook),
     }
-
-
-_SUPERSEDE = (
-    update(messages)
-    .where(messages.c.id == bindparam("message"))
-    .values(state=MessageState.SUPERSEDED.value, lease_owner=None, lease_until=None, token=messages.c.token + 1)
-)
-_CLAIM = (
-    update(messages)
-    .where(messages.c.id == bindparam("message"))
-    .values(
-        token=messages.c.token + 1,
-        attempts=messages.c.attempts + 1,
-        lease_owner=bindparam("owner"),
-        lease_until=bindparam("until"),
-        marks=bindparam("now_marks"),
-        overtook=bindparam("now_overtook"),
-    )
-)

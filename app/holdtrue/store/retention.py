@@ -14,7 +14,6 @@ from sqlalchemy import (
     Row,
     Select,
     Table,
-    bindparam,
     delete,
     func,
     select,
@@ -22,14 +21,31 @@ from sqlalchemy import (
 )
 
 from holdtrue.model import AlertState, Novelty, Outcome, Retention
+from holdtrue.store.among import among
+from holdtrue.store.bulk import update_many
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.reads import span_of
 from holdtrue.store.records import Pruned
 from holdtrue.store.spans import joined, thinned
-from holdtrue.store.tables import entries, episodes, evidence, generations, instances, ledger_keys, runs, samples, spans
+from holdtrue.store.tables import (
+    entries,
+    episodes,
+    evidence,
+    generations,
+    instances,
+    ledger_keys,
+    runs,
+    samples,
+    spans,
+    standings,
+)
 
 BATCH = 1000
 """Rows of one transaction: a save never waits long behind retention."""
+
+
+# A span that may yet be lengthened is left alone.
+_NEWEST = select(standings.c.span_id).where(standings.c.span_id.is_not(None))
 
 
 class Pruning:
@@ -134,10 +150,10 @@ class Pruning:
                 .limit(self._batch)
             )
 
-            def step(connection: Connection, chosen: Select[tuple[int]] = chosen) -> int:
+            def step(connection: Connection, chosen: Select[int] = chosen) -> int:
                 ids = connection.execute(chosen).scalars().all()
-                connection.execute(delete(samples).where(samples.c.run_id.in_(ids)))
-                return connection.execute(delete(runs).where(runs.c.id.in_(ids))).rowcount
+                connection.execute(delete(samples).where(among(samples.c.run_id, ids)))
+                return connection.execute(delete(runs).where(among(runs.c.id, ids))).rowcount
 
             total += self._repeat(step)
         return total
@@ -151,7 +167,7 @@ class Pruning:
                 found = connection.execute(
                     select(spans, entries.c.invariant, entries.c.database)
                     .join(entries, entries.c.id == spans.c.entry_id)
-                    .where(spans.c.thinned.is_(False), spans.c.last_at < past)
+                    .where(spans.c.thinned.is_(False), spans.c.last_at < past, spans.c.id.not_in(_NEWEST))
                     .order_by(spans.c.entry_id, spans.c.first_at, spans.c.id)
                     .limit(self._batch)
                 ).all()
@@ -185,26 +201,17 @@ def _join_neighbours(connection: Connection, found: Sequence[Row[Any]], more: bo
         gone += [by_first_run[span.first_run].id for span in group[:-1]]
         kept.append(
             {
-                "span": last.id,
+                "id": last.id,
                 "first_at": whole.first_at,
                 "last_at": whole.last_at,
                 "runs": whole.runs,
                 "lowest": whole.lowest,
                 "highest": whole.highest,
                 "first_run": whole.first_run,
+                "thinned": True,
             }
         )
     if gone:
-        connection.execute(delete(spans).where(spans.c.id == bindparam("span")), [{"span": one} for one in gone])
-    connection.execute(_THIN, kept)
+        connection.execute(delete(spans).where(among(spans.c.id, gone)))
+    update_many(connection, spans, "id", kept)
     return len(gone)
-
-
-_THIN = (
-    update(spans)
-    .where(spans.c.id == bindparam("span"))
-    .values(
-        {name: bindparam(name) for name in ("first_at", "last_at", "runs", "lowest", "highest", "first_run")}
-        | {"thinned": True}
-    )
-)

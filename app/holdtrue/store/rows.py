@@ -35,18 +35,16 @@ from holdtrue.model import (
     Subject,
     Thread,
 )
-from holdtrue.store.columns import moment_text
+from holdtrue.store.columns import Values, moment_text
 
-Values = dict[str, Any]
-"""The parameters of one row, by column."""
-
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _HEALTH = {one.value: one for one in Health}
 _OUTCOME = {one.value: one for one in Outcome}
 
 
 def json_text(value: object) -> str:
-    """Compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """Compact JSON in ASCII: whatever characters a value has, the text can be kept."""
+    return _ENCODER.encode(value)
 
 
 def words_text(words: Iterable[str]) -> str:
@@ -84,26 +82,6 @@ def standing_of(row: Row[Any]) -> Standing:
     )
 
 
-STANDING_COLUMNS = (
-    "health",
-    "good_run",
-    "good_at",
-    "good_outcome",
-    "good_count",
-    "good_complete",
-    "good_definition",
-    "good_new",
-    "good_settling",
-    "good_waived",
-    "try_at",
-    "try_outcome",
-    "try_reason",
-    "errors_in_a_row",
-    "good_freshness_proven",
-)
-"""The columns of ``standings`` that a decision writes."""
-
-
 def standing_values(standing: Standing) -> Values:
     """The columns of ``standings`` that a decision writes."""
     return {
@@ -125,8 +103,8 @@ def standing_values(standing: Standing) -> Values:
     }
 
 
-def run_values(entry_id: int, run: Run) -> Values:
-    """A row of ``runs``; the server's raw message is never among it."""
+def run_values(entry_id: int, run: Run, position: str | None) -> Values:
+    """A row of ``runs``, with the text of its position; the server's raw message is never among it."""
     failure = run.failure
     return {
         "entry_id": entry_id,
@@ -153,7 +131,7 @@ def run_values(entry_id: int, run: Run) -> Values:
         "failure_sentence": failure.sentence if failure else None,
         "failure_sqlstate": failure.sqlstate if failure else None,
         "failure_position": failure.position if failure else None,
-        "position": position_text(run.position),
+        "position": position,
         "duration": run.duration,
         "statement": run.statement,
         "instance": run.instance,

@@ -6,15 +6,16 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, func, insert, or_, select
 
 from holdtrue.model import AlertState, Change, Decision, Episode, MessageState, Situation, Subject
 from holdtrue.store import rows
+from holdtrue.store.among import among
+from holdtrue.store.bulk import insert_many, update_many
+from holdtrue.store.columns import Values
 from holdtrue.store.tables import entries, episodes, events, messages, spans, standings
 
-_LOCK = (
-    select(entries).where(entries.c.id.in_(bindparam("ids", expanding=True))).order_by(entries.c.id).with_for_update()
-)
+_LOCK = select(entries).where(among(entries.c.id, "ids")).order_by(entries.c.id).with_for_update()
 
 _KNOWN: Select[Any] = (
     select(
@@ -28,16 +29,17 @@ _KNOWN: Select[Any] = (
         spans.c.definition.label("span_definition"),
         spans.c.complete.label("span_complete"),
         spans.c.last_at.label("span_last_at"),
+        spans.c.runs.label("span_runs"),
     )
     .join(standings, standings.c.entry_id == entries.c.id)
     .outerjoin(spans, spans.c.id == standings.c.span_id)
-    .where(entries.c.id.in_(bindparam("ids", expanding=True)))
+    .where(among(entries.c.id, "ids"))
 )
 
 _newest_ended = (
     select(func.max(episodes.c.id))
     .where(
-        episodes.c.entry_id.in_(bindparam("ids", expanding=True)),
+        among(episodes.c.entry_id, "ids"),
         episodes.c.subject == Subject.VIOLATION.value,
         episodes.c.state == AlertState.RESOLVED.value,
     )
@@ -48,7 +50,7 @@ EPISODES = select(episodes, entries.c.invariant, entries.c.database).join(entrie
 """Episodes with the names of their entry."""
 
 _CONCERNED = EPISODES.where(
-    episodes.c.entry_id.in_(bindparam("ids", expanding=True)),
+    among(episodes.c.entry_id, "ids"),
     or_(episodes.c.state != AlertState.RESOLVED.value, episodes.c.id.in_(_newest_ended)),
 )
 
@@ -84,11 +86,11 @@ class Decisions:
         """All that is owed is owed at ``now``; a save writes the standings itself, together with its own facts."""
         self._now = now
         self._standings_too = standings_too
-        self._standings: list[rows.Values] = []
-        self._changed: list[rows.Values] = []
+        self._standings: list[Values] = []
+        self._changed: list[Values] = []
         self._opened: list[tuple[int, Change, Sequence[str]]] = []
-        self._events: list[rows.Values] = []
-        self._messages: list[rows.Values] = []
+        self._events: list[Values] = []
+        self._messages: list[Values] = []
         self.opened: dict[tuple[int, Subject], int] = {}
 
     def add(self, entry_id: int, situation: Situation, decision: Decision, notifiers: Sequence[str]) -> None:
@@ -98,7 +100,7 @@ class Decisions:
             ValueError: numbers with a gap, or an episode that the decision was not shown.
         """
         if self._standings_too and decision.standing is not situation.standing:
-            self._standings.append({"entry": entry_id, **rows.standing_values(decision.standing)})
+            self._standings.append({"entry_id": entry_id, **rows.standing_values(decision.standing)})
         shown = {one.id: one for one in (situation.alert, situation.unchecked, situation.previous) if one is not None}
         for change in decision.changes:
             episode = change.episode
@@ -112,16 +114,13 @@ class Decisions:
             if before is None:
                 self._opened.append((entry_id, change, notifiers))
             else:
-                self._changed.append({"episode": episode.id, **rows.episode_values(episode)})
+                self._changed.append({"id": episode.id, **rows.episode_values(episode)})
                 self._tell(episode.id, change, notifiers)
 
     def flush(self, connection: Connection) -> None:
         """Write everything: ended episodes before new ones, since one subject has one open episode."""
-        if self._standings:
-            connection.execute(_SET_STANDING, self._standings)
-        if self._changed:
-            self._changed.sort(key=lambda values: int(values["episode"]))
-            connection.execute(_SET_EPISODE, self._changed)
+        update_many(connection, standings, "entry_id", self._standings)
+        update_many(connection, episodes, "id", self._changed)
         if self._opened:
             new = [{"entry_id": entry, **rows.episode_values(change.episode)} for entry, change, _ in self._opened]
             numbers = connection.execute(_NEW_EPISODE, new).scalars().all()
@@ -129,10 +128,8 @@ class Decisions:
                 if change.episode.open:
                     self.opened[entry, change.episode.subject] = number
                 self._tell(number, change, notifiers)
-        if self._events:
-            connection.execute(insert(events), self._events)
-        if self._messages:
-            connection.execute(insert(messages), self._messages)
+        insert_many(connection, events, self._events)
+        insert_many(connection, messages, self._messages)
 
     def _tell(self, episode_id: int, change: Change, notifiers: Sequence[str]) -> None:
         for event in change.events:
@@ -157,14 +154,4 @@ class Decisions:
                 )
 
 
-_SET_STANDING = (
-    update(standings)
-    .where(standings.c.entry_id == bindparam("entry"))
-    .values({name: bindparam(name) for name in rows.STANDING_COLUMNS})
-)
-_SET_EPISODE = (
-    update(episodes)
-    .where(episodes.c.id == bindparam("episode"))
-    .values({column.name: bindparam(column.name) for column in episodes.c if column.name not in ("id", "entry_id")})
-)
 _NEW_EPISODE = insert(episodes).returning(episodes.c.id, sort_by_parameter_order=True)

@@ -13,12 +13,11 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
-    Text,
     UniqueConstraint,
     text,
 )
 
-from holdtrue.store.columns import Identity, Lasting, Moment
+from holdtrue.store.columns import Identity, Lasting, Moment, Words
 
 metadata = MetaData(
     naming_convention={
@@ -35,9 +34,9 @@ generations = Table(
     metadata,
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("content_hash", String(128), nullable=False),
-    Column("texts", Text, nullable=False),
+    Column("texts", Words, nullable=False),
     Column("loaded_at", Moment, nullable=False),
-    Column("loaded_by", Text, nullable=False),
+    Column("loaded_by", Words, nullable=False),
 )
 
 # One (invariant, database) of the catalog, its due time and its lease. Whatever belongs to an entry (standing, spans, keys,
@@ -47,14 +46,14 @@ entries = Table(
     metadata,
     Column("id", Identity, primary_key=True),
     Column("invariant", String(63), nullable=False),
-    Column("database", Text, nullable=False),
+    Column("database", Words, nullable=False),
     Column("since", Moment, nullable=False),
     Column("retired_at", Moment),
     Column("generation", Integer, nullable=False),
     Column("definition", String(128), nullable=False),
     Column("severity", String(16), nullable=False),
-    Column("owner", Text, nullable=False),
-    Column("schedule_key", Text, nullable=False),
+    Column("owner", Words, nullable=False),
+    Column("schedule_key", Words, nullable=False),
     Column("schedule_generation", Integer, nullable=False),
     # The due time that is next, and the first due time of a schedule that changed while that one was still owed.
     Column("next_due", Moment, nullable=False),
@@ -69,7 +68,7 @@ entries = Table(
     Column("extra_for", BigInteger),
     # The fence: the token only grows, and a result counts only under the newest one.
     Column("token", BigInteger, nullable=False),
-    Column("lease_owner", Text),
+    Column("lease_owner", Words),
     Column("lease_until", Moment),
     UniqueConstraint("invariant", "database"),
 )
@@ -91,18 +90,18 @@ standings = Table(
     Column("good_waived", BigInteger, nullable=False),
     Column("try_at", Moment),
     Column("try_outcome", String(16)),
-    Column("try_reason", Text, nullable=False),
+    Column("try_reason", Words, nullable=False),
     Column("errors_in_a_row", Integer, nullable=False),
     Column("good_freshness_proven", Boolean, nullable=False),
-    Column("good_position", Text),
+    Column("good_position", Words),
     Column("complete_at", Moment),
     Column("complete_definition", String(128)),
-    Column("complete_position", Text),
+    Column("complete_position", Words),
     Column("looked_before", Boolean, nullable=False),
-    Column("secret_id", Text, nullable=False),
-    Column("key_columns", Text, nullable=False),
-    Column("timezone", Text, nullable=False),
-    Column("horizon", Text),
+    Column("secret_id", Words, nullable=False),
+    Column("key_columns", Words, nullable=False),
+    Column("timezone", Words, nullable=False),
+    Column("horizon", Words),
     Column("span_id", BigInteger),
 )
 
@@ -129,15 +128,15 @@ runs = Table(
     Column("fixed", BigInteger, nullable=False),
     Column("complete", Boolean, nullable=False),
     Column("of_a_sample", Boolean, nullable=False),
-    Column("rebaselined", Text, nullable=False),
+    Column("rebaselined", Words, nullable=False),
     Column("failure_reason", String(32)),
-    Column("failure_sentence", Text),
+    Column("failure_sentence", Words),
     Column("failure_sqlstate", String(8)),
     Column("failure_position", Integer),
-    Column("position", Text),
+    Column("position", Words),
     Column("duration", Lasting, nullable=False),
     Column("statement", Lasting, nullable=False),
-    Column("instance", Text, nullable=False),
+    Column("instance", Words, nullable=False),
     Column("missed", Integer, nullable=False),
     Column("confirms", BigInteger),
     # A due time is recorded once, whoever claimed it how often (semantics 8.1).
@@ -149,7 +148,7 @@ samples = Table(
     metadata,
     Column("run_id", Identity, primary_key=True, autoincrement=False),
     Column("taken_at", Moment, nullable=False, index=True),
-    Column("body", Text, nullable=False),
+    Column("body", Words, nullable=False),
 )
 
 spans = Table(
@@ -176,13 +175,13 @@ ledger_keys = Table(
     "ledger_keys",
     metadata,
     Column("entry_id", BigInteger, ForeignKey("entries.id"), primary_key=True, autoincrement=False),
-    Column("key", Text, primary_key=True),
+    Column("key", Words, primary_key=True),
     Column("disposition", String(16), nullable=False),
     Column("novelty", String(16), nullable=False),
     Column("first_seen", Moment, nullable=False),
     Column("last_changed", Moment, nullable=False),
     Column("first_counted", Moment),
-    Column("shown", Text, nullable=False),
+    Column("shown", Words, nullable=False),
 )
 
 evidence = Table(
@@ -190,12 +189,12 @@ evidence = Table(
     metadata,
     Column("id", Identity, primary_key=True),
     Column("entry_id", BigInteger, ForeignKey("entries.id"), nullable=False),
-    Column("key", Text, nullable=False),
+    Column("key", Words, nullable=False),
     Column("episode_id", BigInteger, index=True),
     Column("run_id", BigInteger, nullable=False),
     Column("taken_at", Moment, nullable=False, index=True),
-    Column("body", Text, nullable=False),
-    Column("last_good", Text),
+    Column("body", Words, nullable=False),
+    Column("last_good", Words),
     Column("last_good_at", Moment),
     UniqueConstraint("entry_id", "key"),
 )
@@ -210,7 +209,7 @@ episodes = Table(
     Column("opened_at", Moment, nullable=False),
     Column("definition", String(128), nullable=False),
     Column("severity", String(16), nullable=False),
-    Column("owner", Text, nullable=False),
+    Column("owner", Words, nullable=False),
     Column("fired_at", Moment),
     Column("ended_at", Moment),
     Column("ending", String(16)),
@@ -227,9 +226,9 @@ episodes = Table(
     Column("at_first_look", Boolean, nullable=False),
     Column("follows", BigInteger),
     Column("events", Integer, nullable=False),
-    Column("acknowledged_by", Text, nullable=False),
+    Column("acknowledged_by", Words, nullable=False),
     Column("acknowledged_at", Moment),
-    Column("note", Text, nullable=False),
+    Column("note", Words, nullable=False),
     Index(None, "entry_id", "subject", "id"),
     # One open episode per entry and subject, whatever races.
     Index(
@@ -247,12 +246,12 @@ events = Table(
     metadata,
     Column("episode_id", BigInteger, ForeignKey("episodes.id"), primary_key=True, autoincrement=False),
     Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("name", Text, nullable=False),
+    Column("name", Words, nullable=False),
     Column("at", Moment, nullable=False),
     Column("reason", String(16)),
-    Column("marks", Text, nullable=False),
+    Column("marks", Words, nullable=False),
     Column("count", BigInteger, nullable=False),
-    Column("detail", Text, nullable=False),
+    Column("detail", Words, nullable=False),
     Column("run", BigInteger),
 )
 
@@ -263,19 +262,19 @@ messages = Table(
     Column("id", Identity, primary_key=True),
     Column("episode_id", BigInteger, ForeignKey("episodes.id"), nullable=False),
     Column("number", Integer, nullable=False),
-    Column("notifier", Text, nullable=False),
+    Column("notifier", Words, nullable=False),
     Column("reason", String(16), nullable=False),
     Column("state", String(16), nullable=False),
     Column("owed_at", Moment, nullable=False),
-    Column("marks", Text, nullable=False),
-    Column("overtook", Text, nullable=False),
+    Column("marks", Words, nullable=False),
+    Column("overtook", Words, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("token", BigInteger, nullable=False),
-    Column("lease_owner", Text),
+    Column("lease_owner", Words),
     Column("lease_until", Moment),
     Column("next_try_at", Moment),
     Column("sent_at", Moment),
-    Column("problem", Text, nullable=False),
+    Column("problem", Words, nullable=False),
     UniqueConstraint("episode_id", "number", "notifier"),
     Index(None, "state", "notifier", "owed_at"),
 )
@@ -284,9 +283,9 @@ threads = Table(
     "threads",
     metadata,
     Column("episode_id", BigInteger, ForeignKey("episodes.id"), primary_key=True, autoincrement=False),
-    Column("notifier", Text, primary_key=True),
-    Column("channel", Text, nullable=False),
-    Column("reference", Text, nullable=False),
+    Column("notifier", Words, primary_key=True),
+    Column("channel", Words, nullable=False),
+    Column("reference", Words, nullable=False),
 )
 
 costs = Table(
@@ -305,9 +304,9 @@ accepted_keys = Table(
     "accepted_keys",
     metadata,
     Column("entry_id", BigInteger, ForeignKey("entries.id"), primary_key=True, autoincrement=False),
-    Column("key", Text, primary_key=True),
-    Column("reason", Text, nullable=False),
-    Column("accepted_by", Text, nullable=False),
+    Column("key", Words, primary_key=True),
+    Column("reason", Words, nullable=False),
+    Column("accepted_by", Words, nullable=False),
     Column("accepted_at", Moment, nullable=False),
     Column("until", Moment, nullable=False),
 )
@@ -316,9 +315,9 @@ accepted_keys = Table(
 accepted_systems = Table(
     "accepted_systems",
     metadata,
-    Column("database", Text, primary_key=True),
-    Column("system", Text, nullable=False),
-    Column("accepted_by", Text, nullable=False),
+    Column("database", Words, primary_key=True),
+    Column("system", Words, nullable=False),
+    Column("accepted_by", Words, nullable=False),
     Column("accepted_at", Moment, nullable=False),
 )
 
@@ -327,7 +326,7 @@ named_leases = Table(
     "named_leases",
     metadata,
     Column("name", String(63), primary_key=True),
-    Column("owner", Text, nullable=False),
+    Column("owner", Words, nullable=False),
     Column("token", BigInteger, nullable=False),
     Column("lease_until", Moment, nullable=False),
 )
@@ -335,14 +334,14 @@ named_leases = Table(
 instances = Table(
     "instances",
     metadata,
-    Column("instance", Text, primary_key=True),
-    Column("host", Text, nullable=False),
-    Column("version", Text, nullable=False),
+    Column("instance", Words, primary_key=True),
+    Column("host", Words, nullable=False),
+    Column("version", Words, nullable=False),
     Column("started_at", Moment, nullable=False),
     Column("last_seen", Moment, nullable=False),
     Column("reload_at", Moment),
     Column("reload_successful", Boolean),
-    Column("reload_problems", Text, nullable=False),
+    Column("reload_problems", Words, nullable=False),
     Column("reload_generation", Integer, nullable=False),
 )
 
@@ -351,10 +350,10 @@ audit = Table(
     metadata,
     Column("id", Identity, primary_key=True),
     Column("at", Moment, nullable=False),
-    Column("who", Text, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("subject", Text, nullable=False),
-    Column("detail", Text, nullable=False),
+    Column("who", Words, nullable=False),
+    Column("action", Words, nullable=False),
+    Column("subject", Words, nullable=False),
+    Column("detail", Words, nullable=False),
 )
 
 tickets = Table(
@@ -363,6 +362,6 @@ tickets = Table(
     Column("id", String(128), primary_key=True),
     Column("episode_id", BigInteger, ForeignKey("episodes.id"), nullable=False, index=True),
     Column("created_at", Moment, nullable=False),
-    Column("created_by", Text, nullable=False),
-    Column("files", Text, nullable=False),
+    Column("created_by", Words, nullable=False),
+    Column("files", Words, nullable=False),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from holdtrue.store.columns import Identity, Lasting, Moment
+from holdtrue.store.columns import Identity, Lasting, Moment, Words
 
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}
