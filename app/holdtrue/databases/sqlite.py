@@ -66,7 +66,8 @@ class SqliteDriver:
         except sqlite3.Error:
             return Failure(FailureReason.REFUSED, "connection refused: the SQLite file cannot be opened")
         connection.text_factory = show_text
-        connection.enable_load_extension(False)
+        if hasattr(connection, "enable_load_extension"):  # a Python built without extensions cannot load any
+            connection.enable_load_extension(False)
         return SqliteLink(connection, config, replica.name)
 
 
