@@ -1,0 +1,443 @@
+"""Owed messages from a real store to a Slack that keeps what a person sees (semantics 7.3, case 103)."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdtrue.alerting import decide, review, withdraw
+from holdtrue.delivery import FIRST_WAIT, LONGEST_WAIT, Delivery, Description, decide_retry
+from holdtrue.model import (
+    Decision,
+    Delivered,
+    Episode,
+    Failure,
+    FailureReason,
+    Interval,
+    Invariant,
+    MessageState,
+    NotifierConfig,
+    Outcome,
+    Parcel,
+    Policy,
+    Position,
+    Reason,
+    Run,
+    Sample,
+    Secret,
+    Situation,
+    Undelivered,
+)
+from holdtrue.notifiers import Notifier, build_notifier
+from holdtrue.store import Entry, Finished, Store, open_store
+from servers.slack import TOKEN, Answer, SlackStub
+
+START = datetime(2026, 11, 29, 12, tzinfo=UTC)
+
+
+def drawn_by(seed: int) -> random.Random:
+    return random.Random(seed)  # noqa: S311 - jitter, no secret
+
+
+class Clock:
+    """The store's clock, moved by the test."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def forward(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+class Service:
+    """A store with invariants, runs made by hand, and deliveries on it."""
+
+    def __init__(
+        self, folder: Path, names: tuple[str, ...], notifiers: Mapping[str, Notifier], lease: float = 60
+    ) -> None:
+        self.clock = Clock()
+        self.store: Store = open_store(f"sqlite:///{folder / 'holdtrue.db'}", clock=self.clock)
+        self.store.upgrade()
+        self.notifiers = notifiers
+        self.lease = timedelta(seconds=lease)
+        self.rules = {
+            name: Invariant(
+                name, "SELECT 1", ("payments",), Interval(timedelta(minutes=1)), "d1", key=("id",), policy=Policy()
+            )
+            for name in names
+        }
+        wanted = [Entry(name, "payments", "d1", "1m", START, START) for name in names]
+        self.generation = self.store.catalogs.install(
+            {"holdtrue.yaml": ""}, "hash", "test", wanted, withdraw=withdraw, notifiers=tuple(notifiers)
+        ).number
+        self.opened: list[Delivery] = []
+
+    def run(self, *names: str, outcome: Outcome = Outcome.VIOLATED, counted: int = 1) -> None:
+        """One run of each invariant."""
+        self.clock.forward(60)
+        claims = self.store.leases.acquire(
+            instance="a", free={"payments": 1000}, limit=1000, ttl=timedelta(minutes=5), generation=self.generation
+        )
+        batch = []
+        for claim in claims:
+            if names and claim.invariant not in names:
+                continue
+            now = self.clock.now
+            made = Run(
+                claim.invariant,
+                "payments",
+                "d1",
+                claim.due_at,
+                now,
+                outcome,
+                token=claim.token,
+                generation=claim.generation,
+                counted=counted if outcome is Outcome.VIOLATED else 0,
+                returned=counted if outcome is Outcome.VIOLATED else 0,
+                position=Position("r1", now, freshness_proven=True),
+                failure=Failure(FailureReason.LOST, "") if outcome is Outcome.ERRORED else None,
+                sample=Sample(("id",), (("dsp_9",),)),
+            )
+            batch.append(
+                Finished(
+                    claim,
+                    made,
+                    self.rules[claim.invariant],
+                    next_due=now + timedelta(seconds=1),
+                    notifiers=tuple(self.notifiers),
+                )
+            )
+
+        def deciding(finished: Finished, situation: Situation, now: datetime) -> Decision:
+            return decide(finished.run, situation, finished.invariant, now)
+
+        saved = self.store.runs.save(batch, deciding)
+        assert all(not one.dropped for one in saved), saved
+
+    def delivery(self, instance: str = "a") -> Delivery:
+        made = Delivery(self.store, lambda: self.notifiers, self.describe, instance, rng=drawn_by(7), lease=self.lease)
+        self.opened.append(made)
+        return made
+
+    def describe(self, episode: Episode) -> Description:
+        return Description(
+            description="Every dispute has at most one settled refund.",
+            page_url=f"http://127.0.0.1:8080/alerts/{episode.id}",
+            invariant=self.rules.get(episode.invariant),
+        )
+
+    def states(self) -> list[str]:
+        found = []
+        for episode in reversed(self.store.alerts.list(limit=1000)):
+            found += [f"{one.reason.value} {one.state.value}" for one in self.store.alerts.get(episode.id).messages]
+        return found
+
+    def close(self) -> None:
+        for one in self.opened:
+            one.stop()
+        self.store.close()
+
+
+@pytest.fixture
+def slack() -> Iterator[SlackStub]:
+    with SlackStub() as stub:
+        yield stub
+    assert stub.problems == []
+
+
+def bot_of(slack: SlackStub, name: str = "oncall") -> Notifier:
+    options = (("token", Secret("${SLACK_TOKEN}")), ("channel", "#payments"), ("base_url", slack.base_url))
+    return build_notifier(NotifierConfig(name, "slack", options), {"SLACK_TOKEN": TOKEN})
+
+
+@pytest.fixture
+def service(tmp_path: Path, slack: SlackStub) -> Iterator[Service]:
+    made = Service(tmp_path, ("one_refund",), {"oncall": bot_of(slack)})
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def deliver(delivery: Delivery) -> int:
+    claimed = delivery.round()
+    assert delivery.wait_until_idle(20)
+    return claimed
+
+
+def test_a_run_is_told_edited_and_answered(service: Service, slack: SlackStub) -> None:
+    """Semantics 7.3, design 10: from a run's transaction to what a person sees."""
+    delivery = service.delivery()
+    service.run()
+    assert deliver(delivery) == 1
+    assert "Violated: one_refund on payments" in slack.screen()
+    assert "Now: violated, 0s ago" in slack.screen()
+    service.run(outcome=Outcome.HELD)
+    assert deliver(delivery) == 1
+    [message] = slack.conversation()
+    assert "Holds again after 1m" in message.seen
+    assert message.edits == 1
+    assert len(slack.replies(message)) == 1
+    assert service.states() == ["fired sent", "resolved sent"]
+    assert deliver(delivery) == 0
+    assert delivery.outcomes["oncall", "sent"] == 2
+
+
+def test_an_episode_that_ended_before_anybody_heard_is_told_once(service: Service, slack: SlackStub) -> None:
+    """Semantics 7.3: an overtaken message is superseded; the newest shows the state and stands for the others."""
+    service.run()
+    service.run(outcome=Outcome.HELD)
+    deliver(service.delivery())
+    [message] = slack.messages
+    assert "Holds again" in message.seen
+    assert "stands also for: fired" in message.seen
+    assert service.states() == ["fired superseded", "resolved sent"]
+
+
+def test_a_failed_attempt_is_tried_again_later_and_remembered(service: Service, slack: SlackStub) -> None:
+    """Semantics 7.3, house: at least once; attempts outlive the process."""
+    slack.answer_next(Answer(500), Answer(500))
+    service.run()
+    first = service.delivery()
+    assert deliver(first) == 1
+    assert service.states() == ["fired pending"]
+    assert deliver(first) == 0
+    service.clock.forward(3)
+    second = service.delivery("b")
+    assert deliver(second) == 1
+    [message] = service.store.alerts.get(1).messages
+    assert message.attempts == 2
+    assert message.problem == "Slack answered 500"
+    service.clock.forward(10)
+    assert deliver(second) == 1
+    assert service.states() == ["fired sent"]
+    assert len(slack.messages) == 1
+
+
+def test_what_no_retry_can_mend_is_failed_and_stays_visible(service: Service, slack: SlackStub) -> None:
+    slack.answer_next(Answer(200, "channel_not_found"))
+    service.run()
+    delivery = service.delivery()
+    deliver(delivery)
+    service.clock.forward(3600)
+    assert deliver(delivery) == 0
+    [message] = service.store.alerts.get(1).messages
+    assert message.state is MessageState.FAILED
+    assert message.problem == "Slack refused it: channel_not_found"
+    assert delivery.outcomes["oncall", "failed"] == 1
+
+
+def test_case_103_thirty_alerts_against_429_all_arrive(tmp_path: Path, slack: SlackStub) -> None:
+    """Case 103: Retry-After is honoured, none is lost, and no round waits for Slack."""
+    names = tuple(f"burst_{number:02}" for number in range(30))
+    service = Service(tmp_path, names, {"oncall": bot_of(slack)})
+    try:
+        slack.answer_next(*[Answer(429, "ratelimited", retry_after=1)] * 10)
+        service.run()
+        delivery = service.delivery()
+        rounds = 0
+        while len(slack.messages) < 30:
+            rounds += 1
+            assert rounds < 200
+            deliver(delivery)
+            # The pause that Slack asked for is over: for the store by its clock, for this process by letting it forget.
+            service.clock.forward(2)
+            delivery._paused.clear()
+        assert all(name in slack.screen() for name in names)
+        assert len(slack.messages) == 30
+        assert service.states() == ["fired sent"] * 30
+    finally:
+        service.close()
+
+
+def test_a_pause_that_was_asked_for_holds_the_whole_notifier(tmp_path: Path, slack: SlackStub) -> None:
+    """Case 103: after one 429 the others are not thrown against it; they are given back untried."""
+    service = Service(tmp_path, ("first", "second", "third"), {"oncall": bot_of(slack)})
+    try:
+        slack.answer_next(Answer(429, "ratelimited", retry_after=600))
+        service.run()
+        delivery = service.delivery()
+        assert deliver(delivery) == 3
+        assert len(slack.calls) == 1
+        assert delivery.round() == 0
+        assert service.states() == ["fired pending"] * 3
+    finally:
+        service.close()
+
+
+class Slow:
+    """A notifier that answers when it is told to."""
+
+    kind = "slow"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.begun = threading.Event()
+        self.answer = threading.Event()
+        self.parcels: list[Parcel] = []
+
+    def deliver(self, parcel: Parcel) -> Delivered | Undelivered:
+        self.parcels.append(parcel)
+        self.begun.set()
+        self.answer.wait(20)
+        return Delivered()
+
+    def redraw(self, parcel: Parcel) -> Delivered | Undelivered:
+        return Delivered()
+
+    def describe_limits(self) -> str:
+        return ""
+
+
+def test_a_slow_notifier_delays_no_other(tmp_path: Path, slack: SlackStub) -> None:
+    """Design 3.9: one notifier never touches another."""
+    slow = Slow("pager")
+    service = Service(tmp_path, ("one_refund",), {"oncall": bot_of(slack), "pager": slow})
+    try:
+        delivery = service.delivery()
+        service.run()
+        assert delivery.round() == 2
+        slack.wait_until(lambda stub: len(stub.messages) == 1)
+        assert slow.begun.wait(20)
+        service.run(outcome=Outcome.HELD)
+        slack.wait_until(lambda stub: delivery.round() >= 0 and "Holds again" in stub.screen())
+        assert len(slow.parcels) == 1
+        slow.answer.set()
+        assert delivery.wait_until_idle(20)
+        deliver(delivery)
+        assert [one.event.reason for one in slow.parcels] == [Reason.FIRED, Reason.RESOLVED]
+    finally:
+        slow.answer.set()
+        service.close()
+
+
+def test_a_stop_gives_back_what_was_not_begun(tmp_path: Path, slack: SlackStub) -> None:
+    """Semantics 7.3: a message that was surely not sent is not marked as a possible repeat."""
+    slow = Slow("pager")
+    service = Service(tmp_path, ("first", "second"), {"pager": slow})
+    try:
+        delivery = service.delivery()
+        service.run()
+        assert delivery.round() == 2
+        assert slow.begun.wait(20)
+        stopping = threading.Thread(target=delivery.stop, args=(20,))
+        stopping.start()
+        assert delivery._stopped.wait(20)
+        slow.answer.set()
+        stopping.join(20)
+        assert sorted(service.states()) == ["fired pending", "fired sent"]
+        assert delivery.round() == 0
+        service.clock.forward(1)
+        assert deliver(service.delivery("b")) == 1
+        assert [one.message.marks[1:] for one in slow.parcels] == [(), ()]
+    finally:
+        slow.answer.set()
+        service.close()
+
+
+def test_a_claim_that_ended_without_an_answer_is_sent_again_as_a_possible_repeat(
+    tmp_path: Path, slack: SlackStub
+) -> None:
+    """Semantics 7.3: after a crash between sending and marking."""
+    service = Service(tmp_path, ("one_refund",), {"oncall": bot_of(slack)}, lease=30)
+    try:
+        service.run()
+        claimed = service.store.outbox.claim(instance="dead", limit=1, ttl=timedelta(seconds=30), notifiers=["oncall"])
+        assert len(claimed) == 1
+        delivery = service.delivery("b")
+        assert deliver(delivery) == 0
+        service.clock.forward(31)
+        assert deliver(delivery) == 1
+        assert "may be a repeat" in slack.screen()
+    finally:
+        service.close()
+
+
+def test_edits_converge_when_a_frozen_instance_answers_late(tmp_path: Path, slack: SlackStub) -> None:
+    """Semantics 7.3: the old edit lands last, its instance sees that its claim is gone, and shows the newest state."""
+    service = Service(tmp_path, ("one_refund",), {"oncall": bot_of(slack)}, lease=30)
+    try:
+        frozen, other = service.delivery("frozen"), service.delivery("other")
+        service.run(counted=1)
+        deliver(frozen)
+        service.run(counted=10)
+        thawed = threading.Event()
+        slack.answer_next(Answer(until=thawed))
+        assert frozen.round() == 1
+        slack.wait_until(lambda stub: len(stub.calls) == 2)
+        service.clock.forward(60)
+        service.run(outcome=Outcome.HELD)
+        assert deliver(other) == 1
+        [message] = slack.conversation()
+        assert "Holds again" in message.seen
+        thawed.set()
+        assert frozen.wait_until_idle(20)
+        [message] = slack.conversation()
+        assert "Holds again" in message.seen
+        assert "Resolved" in message.seen
+        assert message.edits == 3
+        assert [one for one in service.states() if "pending" in one] == []
+    finally:
+        thawed.set()
+        service.close()
+
+
+def test_a_message_of_health_says_what_is_known(service: Service, slack: SlackStub) -> None:
+    """Semantics 6: unchecked and recovered; the open alert stays red beside them."""
+    delivery = service.delivery()
+    service.run(counted=3)
+    service.clock.forward(600)
+    rule = service.rules["one_refund"]
+    assert service.store.alerts.review(
+        "one_refund", "payments", lambda situation, now: review(situation, rule, now), ("oncall",)
+    )
+    deliver(delivery)
+    health = slack.conversation()[-1]
+    assert "Unchecked: one_refund on payments" in health.seen
+    assert "Now: violated, not seen since 10m ago" in health.seen
+    service.run(counted=3)
+    deliver(delivery)
+    assert "Looked at again" in health.seen
+    assert "it is violated, 3 counted" in health.seen
+    assert "Now: violated, 0s ago" in health.seen
+
+
+@given(
+    st.integers(0, 10_000),
+    st.one_of(st.none(), st.floats(0, 10_000)),
+    st.booleans(),
+    st.integers(),
+)
+def test_a_retry_waits_longer_each_time_never_shorter_than_asked_and_never_for_ever(
+    attempts: int, retry_after: float | None, permanent: bool, seed: int
+) -> None:
+    """Case 103: Retry-After is honoured; what a retry can mend is never given up."""
+    result = Undelivered("no", permanent=permanent, retry_after=retry_after)
+    retry = decide_retry(result, attempts, START, drawn_by(seed))
+    assert (retry.at is None) == permanent
+    if retry.at is None:
+        return
+    waited = retry.at - START
+    assert waited > timedelta(0)
+    if retry_after is not None:
+        assert waited >= min(timedelta(seconds=retry_after), timedelta(hours=1))
+    assert waited <= max(LONGEST_WAIT, timedelta(seconds=min(retry_after or 0, 3600)) * 1.25)
+    if retry_after is None and attempts <= 1:
+        assert waited <= FIRST_WAIT
+
+
+def test_jitter_spreads_the_retries() -> None:
+    """Full jitter: what failed together does not return together."""
+    rng = drawn_by(3)
+    waits = {decide_retry(Undelivered("no"), 8, START, rng).at for _ in range(50)}
+    assert len(waits) == 50
