@@ -142,9 +142,7 @@ class Scene:
             catalog.content_hash,
             "start",
             [
-                Entry(
-                    one.name, database, one.definition, "every 15m", now, now + EVERY, one.severity.value, one.owner
-                )
+                Entry(one.name, database, one.definition, "every 15m", now, now + EVERY, one.severity.value, one.owner)
                 for one, database in catalog.entries()
             ],
             withdraw=withdraw,
@@ -196,9 +194,7 @@ class Scene:
 
     def deliver(self, answer: Delivered | Undelivered, *, retry_after: timedelta | None = None) -> int:
         """Send what is owed; how many messages that was."""
-        owed = self.store.outbox.claim(
-            instance="here", limit=100, ttl=timedelta(minutes=1), notifiers=self.notifiers
-        )
+        owed = self.store.outbox.claim(instance="here", limit=100, ttl=timedelta(minutes=1), notifiers=self.notifiers)
         for one in owed:
             again = self.clock() + retry_after if retry_after is not None else None
             self.store.outbox.mark(one.message, answer, again)
@@ -349,7 +345,12 @@ def refunds_world(folder: Path) -> Scene:
             found[refunds] = Found(rows[:1], columns, ("new",), frozenset({"customer"}), new=1)
         if step == 41:
             found[refunds] = Found(
-                rows[:1], columns, ("returned",), frozenset({"customer"}), keys=(key(9, at, shown="dsp_9"),), new=1,
+                rows[:1],
+                columns,
+                ("returned",),
+                frozenset({"customer"}),
+                keys=(key(9, at, shown="dsp_9"),),
+                new=1,
                 evidence=(evidence_of(at),),
             )
         elif 42 <= step < 48:
@@ -395,16 +396,42 @@ def evidence_of(at: datetime) -> Evidence:
         violation_columns=("dispute_id", "refunds"),
         violation=("dsp_9", "2"),
         rows=(
-            EvidenceRow("disputes", ("dispute_id", "state"), ("dsp_9", "open"), ("text", "text"), is_parent=True, xid=731),
             EvidenceRow(
-                "refunds", columns, ("41", "dsp_9", "settled", "40.00", "h:5d41402abc"), types, xid=812,
+                "disputes", ("dispute_id", "state"), ("dsp_9", "open"), ("text", "text"), is_parent=True, xid=731
+            ),
+            EvidenceRow(
+                "refunds",
+                columns,
+                ("41", "dsp_9", "settled", "40.00", "h:5d41402abc"),
+                types,
+                xid=812,
                 committed_at=at - timedelta(minutes=3),
             ),
             EvidenceRow(
-                "refunds", columns, ("42", "dsp_9", "settled", "40.00", "h:5d41402abc"), types, xid=815,
+                "refunds",
+                columns,
+                ("42", "dsp_9", "settled", "40.00", "h:5d41402abc"),
+                types,
+                xid=815,
                 committed_at=at - timedelta(minutes=2, seconds=58),
             ),
         ),
         position=position(at, 7),
         pseudonymised=("refunds.customer",),
     )
+
+
+def lose_store(scene: Scene) -> None:
+    """Make the store unreadable: where its file was there is a folder now."""
+    scene.store.close()
+    file = scene.folder / "store.db"
+    for one in scene.folder.glob("store.db*"):
+        one.rename(one.with_name(f"kept-{one.name}"))
+    file.mkdir()
+
+
+def find_store(scene: Scene) -> None:
+    """Give the store back as it was."""
+    (scene.folder / "store.db").rmdir()
+    for one in scene.folder.glob("kept-store.db*"):
+        one.rename(one.with_name(one.name.removeprefix("kept-")))

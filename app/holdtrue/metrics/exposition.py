@@ -54,11 +54,13 @@ class Exposition:
 
     def _families(self) -> Iterator[Family]:
         catalog = self._catalog()
+        if catalog is not None:
+            limits = {one.name: one.max_lag.total_seconds() for one in catalog.config.databases}
+            yield _by_one_label(names.MAX_LAG, limits)
         try:
-            if catalog is None:
-                self._store.ping()
-                readings = None
-            else:
+            owed_since = self._store.reads.backlog().owed_since
+            readings = None
+            if catalog is not None:
                 readings = read(catalog, self._store.reads.overview(), self._store.now())
         except StoreError as error:
             _log.warning("store_unreadable_at_scrape", error=type(error).__name__)
@@ -67,6 +69,8 @@ class Exposition:
                 yield from _per_pair(without_the_store(self._last, catalog))
             return
         yield _gauge(names.STORE_UP, 1)
+        if owed_since is not None:
+            yield _gauge(names.OLDEST_OWED, owed_since.timestamp())
         if readings is None:
             return
         self._last = readings
@@ -105,7 +109,7 @@ def _gauge(metric: names.Metric, value: float) -> Family:
     return GaugeMetricFamily(metric.name, metric.help, value=value)
 
 
-def _by_one_label(metric: names.Metric, values: Mapping[str, int]) -> Family:
+def _by_one_label(metric: names.Metric, values: Mapping[str, float]) -> Family:
     family = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
     for label, value in values.items():
         family.add_metric((label,), value)

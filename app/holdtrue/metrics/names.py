@@ -51,6 +51,17 @@ OVERDUE = Metric(
     "Invariants, by database, whose due time passed over a minute ago unclaimed.",
     ("database",),
 )
+OLDEST_OWED = Metric(
+    "holdtrue_oldest_owed_message_timestamp_seconds",
+    "gauge",
+    "Since when the oldest message that is owed and not sent has been owed. Absent while none is.",
+)
+MAX_LAG = Metric(
+    "holdtrue_max_lag_seconds",
+    "gauge",
+    "The lag up to which a database's replicas are asked: its max_lag in holdtrue.yaml.",
+    ("database",),
+)
 STORE_UP = Metric("holdtrue_store_up", "gauge", "1 if the store could be read for this scrape, else 0.")
 GENERATION = Metric("holdtrue_catalog_generation", "gauge", "The catalog's generation in force in this process.")
 RELOAD_OK = Metric(
@@ -105,6 +116,8 @@ METRICS = (
     *PER_PAIR,
     ALERTS,
     OVERDUE,
+    OLDEST_OWED,
+    MAX_LAG,
     STORE_UP,
     GENERATION,
     RELOAD_OK,

@@ -24,6 +24,7 @@ from holdtrue.store.records import AlertDetail, KeptEvidence
 from holdtrue.web.showing import length, thousands
 from holdtrue.web.views.invariant import Fact, SampleTable, sample_table
 from holdtrue.web.views.parts import (
+    TONES,
     Badge,
     Link,
     Paging,
@@ -176,9 +177,8 @@ class PromotePage:
 def alerts_page(
     open_: Sequence[Episode], ended: Sequence[Episode], *, q: str, owner: str, paging: Paging, now: datetime
 ) -> AlertsPage:
-    """The list: open ones first, firing before pending, longest first; then the ended, newest first."""
-    rank = {AlertState.FIRING: 0, AlertState.PENDING: 1, AlertState.RESOLVED: 2}
-    first = sorted(matching(open_, q, owner), key=lambda one: (rank[one.state], one.opened_at))
+    """The list: open ones first, violations before what is unchecked, longest first; then the ended, newest first."""
+    first = sorted(matching(open_, q, owner), key=lambda one: (TONES.index(episode_badge(one).tone), one.opened_at))
     return AlertsPage(
         episode_lines(first, now),
         episode_lines(matching(ended, q, owner), now),

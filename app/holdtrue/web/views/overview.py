@@ -294,18 +294,19 @@ def _line(one: Judged, strip: Strip | None, now: datetime) -> Line:
     elif row is not None and row.unchecked is not None and row.unchecked.open:
         alert = Link(f"unchecked, alert {row.unchecked.id}", alert_url(row.unchecked.id))
     trouble = standing.try_reason if standing is not None and standing.errors_in_a_row else ""
+    looked = when_or_none(standing.good_at if standing is not None else None, now)
     return Line(
         name=invariant.name,
         database=one.database,
         url=invariant_url(invariant.name, one.database),
         badge=one.badge,
-        sentence=sentence_beside(one.verdict, one.badge, trouble),
+        sentence=sentence_beside(one.verdict, one.badge, trouble) or (looked.age if looked else ""),
         severity=invariant.severity.value,
         owner=invariant.owner,
         description=invariant.description,
         count=count,
         new=new,
-        looked=when_or_none(standing.good_at if standing is not None else None, now),
+        looked=looked,
         due=when_or_none(row.next_due if row is not None else None, now),
         trouble=trouble,
         alert=alert,

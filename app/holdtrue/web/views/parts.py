@@ -95,11 +95,13 @@ def show_schedule(schedule: Schedule) -> str:
 def sentence_beside(judged: Verdict, shown: Badge, trouble: str = "") -> str:
     """The verdict's sentence without what stands beside it anyway: its first word, and the last try's failure."""
     sentence = judged.sentence.replace(f" · last try failed: {trouble}", "") if trouble else judged.sentence
+    if sentence in (shown.word, judged.word.value):
+        return ""
     for word in (shown.word, judged.word.value):
         for mark in (", ", ": ", " · "):
             if sentence.startswith(f"{word}{mark}"):
                 return sentence[len(word) + len(mark) :]
-    return "" if sentence in (shown.word, judged.word.value) else sentence
+    return sentence
 
 
 def invariant_url(name: str, database: str | None = None, **query: str) -> str:

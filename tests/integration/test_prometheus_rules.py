@@ -1,0 +1,78 @@
+"""The shipped alerting rules: they parse, they behave, and they read only metrics that exist."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from holdtrue.metrics import METRICS
+
+DEPLOY = Path(__file__).parents[2] / "deploy" / "prometheus"
+RULES = DEPLOY / "holdtrue.rules.yml"
+TESTS = DEPLOY / "tests"
+
+VIOLATED = (
+    "max by (invariant, database, severity, owner)(holdtrue_firing) == 1 or "
+    "(max by (invariant, database, severity, owner)(last_over_time(holdtrue_firing[15m])) == 1 "
+    "unless max by (invariant, database, severity, owner)(holdtrue_firing))"
+)
+
+
+def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run promtool, which `make system` puts on the PATH."""
+    found = shutil.which("promtool")
+    assert found is not None, "promtool is missing: run `make system`"
+    return subprocess.run([found, *arguments], capture_output=True, text=True, timeout=60, cwd=TESTS, check=False)
+
+
+def expressions() -> dict[str, list[str]]:
+    """Every rule's expression by its alert's name."""
+    found: dict[str, list[str]] = {}
+    for group in yaml.safe_load(RULES.read_text())["groups"]:
+        for rule in group["rules"]:
+            found.setdefault(rule["alert"], []).append(" ".join(rule["expr"].split()))
+    return found
+
+
+def test_promtool_accepts_the_rules() -> None:
+    done = promtool("check", "rules", "--lint-fatal", str(RULES))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_rules_fire_stay_and_clear_as_their_own_tests_say() -> None:
+    """semantics 10: sticky over absence, and clear at once on an explicit 0."""
+    done = promtool("test", "rules", *(path.name for path in sorted(TESTS.glob("*.yml"))))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_rule_that_is_not_sticky_fails_those_tests(tmp_path: Path) -> None:
+    """The tests can fail: the naive rule resolves the moment a scrape is missing."""
+    naive = RULES.read_text().replace("last_over_time(holdtrue_firing[15m])", "holdtrue_firing")
+    (tmp_path / RULES.name).write_text(naive)
+    (tmp_path / "tests").mkdir()
+    test = TESTS / "holdtrue.rules.test.yml"
+    (tmp_path / "tests" / test.name).write_text(test.read_text())
+    done = promtool("test", "rules", str(tmp_path / "tests" / test.name))
+    assert done.returncode != 0
+    assert "HoldtrueViolated" in done.stdout + done.stderr
+
+
+def test_the_rule_on_firing_is_the_one_the_rules_of_the_house_name() -> None:
+    """semantics 10, word for word."""
+    assert expressions()["HoldtrueViolated"] == [VIOLATED]
+
+
+def test_no_rule_reads_the_count_of_violations() -> None:
+    """semantics 10: a rule on it would resolve the moment a database goes down."""
+    text = " ".join(one for rules in expressions().values() for one in rules)
+    assert "holdtrue_violations" not in text
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"holdtrue_[a-z_]+", RULES.read_text()))))
+def test_every_metric_that_a_rule_reads_exists(name: str) -> None:
+    assert name in {metric.name for metric in METRICS}
