@@ -61,7 +61,7 @@ class Case:
     def sql(self, dialect: str) -> str:
         """The text, byte for byte, as it is meant for a dialect."""
         asked = self.raw["invariant"]
-        if "sql_by_dialect" in asked:
+        if dialect in asked.get("sql_by_dialect", {}):
             return str(asked["sql_by_dialect"][dialect])
         if "sql_generate" in asked:
             made = asked["sql_generate"]

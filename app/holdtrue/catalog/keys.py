@@ -289,6 +289,13 @@ RETENTION: Final = Group(
         Key("exact_counts", Duration(timedelta(hours=1), timedelta(days=3650)), "Counts of every run.", "90d"),
         Key("evidence", Duration(timedelta(hours=1), timedelta(days=3650)), "Rows taken for a ticket.", "30d"),
         Key("samples", Duration(timedelta(hours=1), timedelta(days=3650)), "Rows shown on pages.", "30d"),
+        Key(
+            "fixed_keys",
+            Duration(timedelta(hours=1), timedelta(days=3650)),
+            "Keys that have gone; later they are new.",
+            "90d",
+        ),
+        Key("generations", Whole(1, 10_000), "Of how many catalogs the texts are kept.", "20"),
     ),
 )
 

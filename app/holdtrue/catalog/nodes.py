@@ -181,6 +181,8 @@ class _Composer:
                     self._alias(event)
                 case _:
                     pass
+        if isinstance(self.root, Scalar) and self.root.kind is Kind.NULL:
+            return None
         return self.root
 
     def _place(self, event: _Event) -> Place:

@@ -35,7 +35,9 @@ def literal_password(url: str) -> str:
         if not parts.scheme.startswith("sqlite"):
             _ = parts.port if "REFERENCE" not in parts.netloc else None
     except ValueError:
-        return "must be a URL; percent-encode / ? # @ : in user names, and give the password in `password:`"
+        return (
+            "must be a URL; percent-encode / ? # @ : in names, and give a password as `password: ${VARIABLE}` beside it"
+        )
     user, _, _ = parts.netloc.rpartition("@")
     password = user.partition(":")[2]
     named = [value for name, value in parse_qsl(parts.query) if _SECRET_PARAMETERS.search(name)]

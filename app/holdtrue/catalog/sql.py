@@ -172,12 +172,14 @@ def always_one_row(tree: exp.Expr) -> bool:
     common = {cte.alias_or_name: cte.this for cte in tree.find_all(exp.CTE)}
 
     def one_row(node: Any, depth: int) -> bool:  # noqa: ANN401  any query node
-        if isinstance(node, exp.Subquery) and not _narrowed(node):
+        if isinstance(node, exp.Subquery) and not _has(node, "where", "offset"):
             return one_row(node.this, depth)
-        if not isinstance(node, exp.Select) or depth > 20 or _narrowed(node):
+        if not isinstance(node, exp.Select) or depth > 20 or _has(node, "group", "having", "qualify", "offset"):
             return False
         if any(_aggregates(column) for column in node.expressions):
-            return True
+            return True  # WHERE narrows what is added up, and never the one row that comes out
+        if _has(node, "where"):
+            return False
         source = node.args.get("from_") or node.args.get("from")
         if source is None:
             return not any(_returns_a_set(column) for column in node.expressions)
@@ -191,8 +193,8 @@ def always_one_row(tree: exp.Expr) -> bool:
     return one_row(tree, 0)
 
 
-def _narrowed(node: Any) -> bool:  # noqa: ANN401  any query node
-    return any(node.args.get(part) for part in ("where", "group", "having", "qualify", "limit", "offset"))
+def _has(node: Any, *parts: str) -> bool:  # noqa: ANN401  any query node
+    return any(node.args.get(part) for part in parts)
 
 
 def _aggregates(column: exp.Expr) -> bool:
