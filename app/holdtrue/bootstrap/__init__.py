@@ -46,13 +46,18 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
     store = open_store(store_url(settings, environ), hold=hold)
     store.prepare()
     clock = StoreClock(store.now)
-    databases = Databases(environ=environ, application_name=f"holdtrue {settings.instance}"[:63])
+    databases = Databases(
+        environ=environ,
+        application_name=f"holdtrue {settings.instance}"[:63],
+        folder=settings.config.parent.resolve(),
+    )
     notifiers = Notifiers(environ)
     counters = Counters(version=__version__, replica_states=databases.replica_states)
 
-    def adopt(catalog: Catalog) -> None:
+    def adopt(catalog: Catalog, generation: int) -> None:
         notifiers.adopt(catalog)
         databases.configure(catalog.config.databases)
+        counters.follows(generation)
 
     source = Source(settings.config, environ, settings.allow_empty)
     in_force = CatalogInForce(store=store, source=source, instance=settings.instance, adopt=adopt)

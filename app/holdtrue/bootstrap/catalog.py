@@ -24,8 +24,8 @@ log = structlog.get_logger("holdtrue.catalog")
 class Adopts(Protocol):
     """What is told when another catalog comes into force."""
 
-    def __call__(self, catalog: Catalog) -> None:
-        """Work under this catalog from now on."""
+    def __call__(self, catalog: Catalog, generation: int) -> None:
+        """Work under this catalog, of this generation, from now on."""
         ...
 
 
@@ -143,6 +143,6 @@ class CatalogInForce:
         return build_catalog(texts, environ=self._source.environ, allow_empty=self._source.allow_empty)
 
     def _take(self, catalog: Catalog, generation: Generation) -> None:
-        self._adopt(catalog)
+        self._adopt(catalog, generation.number)
         self._in_force = InForce(catalog, generation.number)
         log.info("catalog_in_force", generation=generation.number, invariants=len(catalog.invariants))

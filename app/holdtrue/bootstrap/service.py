@@ -74,6 +74,8 @@ class Service:
         """
         parts = self._parts
         parts.catalog.start()
+        if (status := parts.catalog.status) is not None:
+            parts.counters.reloaded(successful=status.successful, at=status.at)
         self.beat()
         parts.recorder.start()
         parts.http.start()

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TypeVar
 
 import structlog
@@ -33,8 +34,14 @@ _INTERRUPTED = Failure(FailureReason.INTERRUPTED, "interrupted: Holdtrue is stop
 class Databases:
     """Every monitored database of the catalog in force. Safe from any thread; ``look`` blocks the thread that calls it."""
 
-    def __init__(self, *, environ: Mapping[str, str], application_name: str = "holdtrue") -> None:
-        """Connect with secrets from ``environ``, under ``application_name`` where the server shows one."""
+    def __init__(
+        self, *, environ: Mapping[str, str], application_name: str = "holdtrue", folder: Path = Path()
+    ) -> None:
+        """Connect with secrets from ``environ``, under ``application_name`` where the server shows one.
+
+        Relative SQLite files lie in ``folder``: that of ``holdtrue.yaml``.
+        """
+        self._folder = folder
         self._environ = environ
         self._application_name = application_name
         self._lock = threading.Lock()
@@ -73,7 +80,7 @@ class Databases:
             NotFound: there is no such database.
         """
         pool = self._pool(database)
-        driver = driver_for(pool.config.dialect, self._application_name)
+        driver = driver_for(pool.config.dialect, self._application_name, self._folder)
         if isinstance(driver, Failure):
             return driver
         asked = Asked()

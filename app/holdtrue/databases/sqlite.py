@@ -39,7 +39,11 @@ _INTERRUPTED: Final = Failure(FailureReason.INTERRUPTED, "interrupted: Holdtrue 
 
 
 class SqliteDriver:
-    """Opens SQLite files."""
+    """Opens SQLite files; a relative one lies in ``folder``, wherever the process was started."""
+
+    def __init__(self, folder: Path = Path()) -> None:
+        """Open relative files from ``folder``."""
+        self._folder = folder
 
     def connect(
         self, config: DatabaseConfig, replica: ReplicaConfig, *, environ: Mapping[str, str], within: timedelta
@@ -51,6 +55,7 @@ class SqliteDriver:
         path = path_of(login.url)
         if path is None:
             return Failure(FailureReason.REFUSED, "connection refused: a SQLite URL is written sqlite:///path/to/file")
+        path = self._folder / path
         if not path.is_file():
             return Failure(FailureReason.REFUSED, "connection refused: there is no such SQLite file")
         try:
