@@ -11,7 +11,10 @@ from holdtrue.model import Dialect, Failure, FailureReason
 
 
 def driver_for(dialect: Dialect, application_name: str, folder: Path) -> DialectDriver | Failure:
-    """What speaks this dialect; ``folder`` is where relative SQLite files lie. Another dialect becomes offered by a module of its own and a line here."""
+    """What speaks this dialect; ``folder`` is where relative SQLite files lie.
+
+    Another dialect becomes offered by a module of its own and a line here.
+    """
     if dialect is Dialect.POSTGRESQL:
         return PostgresDriver(application_name)
     if dialect is Dialect.SQLITE:
