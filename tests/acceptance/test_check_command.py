@@ -66,7 +66,7 @@ def test_every_problem_comes_at_once_and_the_exit_code_is_2(holdtrue: Callable[.
     lines = answer.stdout.splitlines()
     assert [line.split(" ")[0] for line in lines[:-1]] == [
         "holdtrue.yaml:9:1:",
-        "invariants/a.yaml:4:40:",
+        "invariants/a.yaml:4:41:",
         "invariants/a.yaml:5:5:",
         "invariants/a.yaml:6:5:",
         "invariants/a.yaml:6:5:",
@@ -90,7 +90,7 @@ def test_json_says_the_same_for_programs(holdtrue: Callable[..., Answer], tmp_pa
     said = json.loads(answer.stdout)
     assert (answer.returncode, said["in_order"], said["invariants"]) == (2, False, None)
     first = said["problems"][0]
-    assert (first["file"], first["line"], first["column"], first["level"]) == ("invariants/a.yaml", 4, 40, "error")
+    assert (first["file"], first["line"], first["column"], first["level"]) == ("invariants/a.yaml", 4, 41, "error")
     assert first["offending"] == "DELETE FROM orders"
 
 
@@ -104,7 +104,7 @@ def test_paths_are_those_that_a_click_here_opens(holdtrue: Callable[..., Answer]
     (tmp_path / "shop").mkdir()
     _write(tmp_path / "shop", BROKEN)
     answer = holdtrue(tmp_path, "check", "--config", "shop/holdtrue.yaml")
-    assert answer.stdout.startswith("shop/invariants/a.yaml:4:40: error: ")
+    assert answer.stdout.startswith("shop/invariants/a.yaml:4:41: error: ")
 
 
 def test_untrusted_text_moves_no_cursor_and_ends_no_annotation(holdtrue: Callable[..., Answer], tmp_path: Path) -> None:

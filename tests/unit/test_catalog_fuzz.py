@@ -19,39 +19,28 @@ WORDS = sorted(
     {name for group in (CONFIG_FILE, INVARIANTS_FILE) for path, _ in group.paths() for name in [path.split(".")[-1]]}
 )
 
+LIKELY = ["5m", "1:30", "shop", "shard-*", "rows", "count", "safe", "SELECT id FROM t WHERE x", "SELECT", "a.sql"]
+LIKELY += [
+    "* * * * *",
+    "${X}",
+    "sqlite:///x",
+    "postgresql://u:p@h/d",
+    "slack",
+    "2027-01-31",
+    "rule",
+    "id",
+    "UTC",
+    "[" * 9,
+]
+LIKELY += ["https://x/{id}", "true", "never", "streaming", "1"]
+
 _scalars = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(),
     st.floats(allow_nan=False),
     st.text(max_size=8),
-    st.sampled_from(
-        [
-            "5m",
-            "1:30",
-            "shop",
-            "shard-*",
-            "rows",
-            "count",
-            "safe",
-            "SELECT id FROM t WHERE x",
-            "SELECT",
-            "a.sql",
-            "* * * * *",
-        ]
-        + [
-            "${X}",
-            "sqlite:///x",
-            "postgresql://u:p@h/d",
-            "slack",
-            "2027-01-31",
-            "rule",
-            "id",
-            "https://x/{id}",
-            "UTC",
-            "[" * 9,
-        ]
-    ),
+    st.sampled_from(LIKELY),
 )
 _values: st.SearchStrategy[Any] = st.recursive(
     _scalars,
@@ -130,10 +119,9 @@ def test_one_wrong_value_never_hides_from_the_examination(value: Any) -> None:
     assert (found.catalog is None) == bool(found.refusals)
 
 
-SQL_WORDS = st.sampled_from(
-    "SELECT FROM WHERE GROUP BY HAVING count(*) id t a . , ( ) ; -- /* */ ' \" $$ $ = <> WITH AS UNION JOIN ON IN DELETE INTO FOR "
-    "UPDATE :: ->> ? % { } \\ \n now() EXISTS NULL CASE WHEN END OVER LATERAL VALUES 1 1.5 e'".split(" ")
-)
+WORDS_OF_SQL = """SELECT FROM WHERE GROUP BY HAVING count(*) id t a . , ( ) ; -- /* */ ' " $$ $ = <> WITH AS UNION JOIN ON IN
+DELETE INTO FOR UPDATE :: ->> ? % { } \\ now() EXISTS NULL CASE WHEN END OVER LATERAL VALUES 1 1.5 e'"""
+SQL_WORDS = st.sampled_from([*WORDS_OF_SQL.split(), "\n"])
 
 
 @settings(max_examples=300)

@@ -148,7 +148,8 @@ def test_safe_columns_of_the_database_cap_what_is_called_safe() -> None:
 def test_a_cap_reaches_columns_that_the_defaults_call_safe() -> None:
     """semantics 4.4"""
     capped = SQLITE.replace("allow_primary", "safe_columns: [id], allow_primary")
-    text = f"defaults: {{database: shop, columns: {{total: safe}}}}\ninvariants:\n  - {{name: rule, sql: SELECT id FROM orders WHERE x}}\n"
+    text = "defaults: {database: shop, columns: {total: safe}}\ninvariants:\n"
+    text += "  - {name: rule, sql: SELECT id FROM orders WHERE x}\n"
     assert the_refusal(text, capped).offending == "total"
 
 

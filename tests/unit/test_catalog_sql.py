@@ -218,8 +218,10 @@ def test_tables_are_those_that_are_read_and_no_common_table_expressions() -> Non
             ("refunds.created_at", "refunds.state"),
         ),
         (
-            "SELECT a.id FROM accounts a JOIN (SELECT account_id, sum(amount) s FROM log GROUP BY 1) l "
-            "ON l.account_id = a.id WHERE a.balance <> l.s",
+            (
+                "SELECT a.id FROM accounts a JOIN (SELECT owner, sum(amount) s FROM log GROUP BY 1) l ON l.owner = a.id "
+                "WHERE a.balance <> l.s"
+            ),
             ("accounts.balance", "log.amount"),
         ),
         ("SELECT a.x FROM a JOIN b ON a.x = b.y WHERE b.z IS NULL", ()),

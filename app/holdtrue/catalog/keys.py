@@ -22,7 +22,7 @@ from holdtrue.catalog.shapes import (
 from holdtrue.model import NAME_LIMIT, NAME_PATTERN, Dialect, Freshness, Returns, Severity
 
 _NAME_MEANING = "a name of small letters, digits and _ that begins with a letter"
-NAME: Final = Text(NAME_PATTERN, _NAME_MEANING, NAME_LIMIT, lines=False)
+NAME: Final = Text(NAME_PATTERN, _NAME_MEANING, NAME_LIMIT)
 PLACE_NAME: Final = r"^[a-z][a-z0-9_-]{0,62}$"
 PLACE_MEANING: Final = "a name here is made of small letters, digits, _ and -, begins with a letter, at most 63 long"
 _GLOB = Text(r"^[a-z*?\[][a-z0-9_*?\[\]!-]*$", "a database's name, or a pattern such as shard-*", 100, lines=False)
