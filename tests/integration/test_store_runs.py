@@ -1,0 +1,474 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pytest
+
+from holdtrue.errors import NotFound
+from holdtrue.model import (
+    AlertState,
+    Decision,
+    Delivered,
+    Disposition,
+    Ending,
+    Evidence,
+    EvidenceRow,
+    Failure,
+    FailureReason,
+    Health,
+    KeyState,
+    Novelty,
+    Outcome,
+    Reason,
+    Sample,
+)
+from holdtrue.store import Finished, open_store
+from stores import DATABASE, EVERY, NOON, TTL, Clock, House, entry, position, told, watchful
+
+
+def key(name: str, novelty: Novelty = Novelty.NEW, disposition: Disposition = Disposition.COUNTED) -> KeyState:
+    counted = NOON if disposition is Disposition.COUNTED else None
+    return KeyState(name, disposition, novelty, NOON, NOON, counted, f"shown {name}")
+
+
+def evidence_of(name: str) -> Evidence:
+    row = EvidenceRow("refunds", ("id", "state"), ("7", None), ("integer", "text"), False, 745, NOON)
+    return Evidence(
+        name, ("id",), ("7",), (row,), position(NOON), "CREATE TABLE refunds ()", ("trigger t",), ("refunds.id",)
+    )
+
+
+def test_a_saved_run_comes_back_as_it_was(house: House) -> None:
+    house.install(entry())
+    (claim,) = house.claim()
+    sample = Sample(
+        ("id", "name"), (("1", None), ("2", 'ü "\u2028')), ("k1", "k2"), ("new", "known"), frozenset({"name"})
+    )
+    run = house.run(
+        claim,
+        Outcome.VIOLATED,
+        returned=9,
+        counted=5,
+        settling=3,
+        waived=1,
+        new=2,
+        known=2,
+        came_back=1,
+        fixed=4,
+        complete=False,
+        of_a_sample=True,
+        failure=Failure(FailureReason.TIMEOUT, "the time limit of 10 s", "57014", 12, raw="never kept"),
+        duration=timedelta(seconds=10, microseconds=1),
+        sample=sample,
+        instance="one",
+        position=replace(position(NOON), in_progress=(3, 5), lag=None),
+    )
+    (saved,) = house.save(house.finished(claim, run=run))
+    assert saved.run_id
+    kept = house.store.reads.run(saved.run_id)
+    assert kept == replace(run, id=saved.run_id, failure=replace(run.failure, raw=None) if run.failure else None)
+    (without_sample,) = house.store.reads.runs("rule")
+    assert without_sample == replace(kept, sample=None)
+
+
+def test_each_run_of_a_batch_counts_under_its_own_token(house: House) -> None:
+    """semantics 8.1: a lost token drops its run, not its neighbours, and leaves no trace."""
+    house.install(entry("a"), entry("b"), entry("c"))
+    one = {claim.invariant: claim for claim in house.claim("one")}
+    house.clock.forward(timedelta(seconds=1))
+    house.store.leases.release([one["b"]])
+    (taken,) = house.claim("two")
+    lost = house.finished(one["b"], Outcome.VIOLATED, key_changes=(key("k"),), evidence=(evidence_of("k"),))
+    answers = house.save(house.finished(one["a"]), lost, house.finished(one["c"], Outcome.VIOLATED))
+    assert [(answer.dropped, answer.run_id is None) for answer in answers] == [
+        ("", False),
+        ("lost lease", True),
+        ("", False),
+    ]
+    assert house.store.reads.runs("b") == ()
+    assert house.store.reads.keys("b", DATABASE) == ()
+    assert [alert.invariant for alert in house.store.alerts.list()] == ["c"]
+    (late,) = house.save(house.finished(taken))
+    assert not late.dropped
+
+
+def test_a_claim_saves_once_even_within_one_batch(house: House) -> None:
+    house.install(entry())
+    (claim,) = house.claim()
+    answers = house.save(house.finished(claim), house.finished(claim))
+    assert [answer.dropped for answer in answers] == ["", "lost lease"]
+    (again,) = house.save(house.finished(claim))
+    assert again.dropped == "lost lease"
+    assert len(house.store.reads.runs("rule")) == 1
+
+
+def test_a_run_whose_definition_changed_since_its_claim_is_discarded_and_its_due_time_run_anew(house: House) -> None:
+    """semantics 1.3."""
+    house.install(entry())
+    (claim,) = house.claim()
+    house.install(entry(definition="d2"))
+    (saved,) = house.save(house.finished(claim, Outcome.VIOLATED))
+    assert saved.dropped == "definition changed"
+    assert house.store.alerts.list() == ()
+    (anew,) = house.claim("two")
+    assert (anew.due_at, anew.definition) == (claim.due_at, "d2")
+
+
+def test_a_run_that_was_made_with_another_text_than_claimed_is_discarded(house: House) -> None:
+    """semantics 1.3: its definition is not the store's."""
+    house.install(entry())
+    (claim,) = house.claim()
+    (saved,) = house.save(house.finished(claim, run=house.run(claim, definition="d0")))
+    assert saved.dropped == "definition changed"
+
+
+def test_a_run_of_an_entry_that_left_the_catalog_is_discarded(house: House) -> None:
+    """semantics 1.2."""
+    house.install(entry(), entry("other"))
+    claims = {claim.invariant: claim for claim in house.claim()}
+    house.install(entry("other"))
+    (saved,) = house.save(house.finished(claims["rule"], Outcome.VIOLATED))
+    assert saved.dropped == "left the catalog"
+
+
+def test_a_due_time_only_moves_forward(house: House) -> None:
+    """semantics 8.1."""
+    house.install(entry())
+    (claim,) = house.claim()
+    with pytest.raises(ValueError, match="cannot be"):
+        house.save(house.finished(claim, next_due=NOON))
+    (saved,) = house.save(house.finished(claim, next_due=NOON + EVERY))
+    assert not saved.dropped
+    (row,) = house.store.reads.overview()
+    assert row.next_due == NOON + EVERY
+
+
+def test_a_decision_that_raises_leaves_the_whole_batch_unwritten(house: House) -> None:
+    """semantics 8.1: a store transaction is whole."""
+    house.install(entry("a"), entry("b"))
+    batch = [house.finished(claim, Outcome.VIOLATED) for claim in house.claim()]
+
+    def broken(finished: Finished, situation: object, now: object) -> Decision:
+        if finished.run.invariant == "b":
+            raise RuntimeError("a mistake of ours")
+        return watchful(finished, situation, now)  # type: ignore[arg-type]
+
+    with pytest.raises(RuntimeError):
+        house.store.runs.save(batch, broken)
+    assert house.store.reads.runs("a") == ()
+    assert house.store.alerts.list() == ()
+    assert [saved.dropped for saved in house.save(*batch)] == ["", ""]
+
+
+def test_a_decision_that_skips_an_events_number_is_refused(house: House) -> None:
+    """semantics 7.3: an episode numbers its events."""
+    house.install(entry())
+    house.due(Outcome.VIOLATED)
+    (claim,) = house.claim()
+
+    def skipping(finished: Finished, situation: object, now: object) -> Decision:
+        decision = watchful(finished, situation, now)  # type: ignore[arg-type]
+        (change,) = decision.changes
+        gone = replace(change.episode, events=change.episode.events + 1)
+        return replace(decision, changes=(told(gone, finished.run.started_at, Reason.WORSENED),))
+
+    with pytest.raises(ValueError, match="do not follow"):
+        house.store.runs.save([house.finished(claim, Outcome.VIOLATED)], skipping)
+
+
+def test_rows_open_an_episode_with_numbered_events_and_one_message_for_each_notifier(house: House) -> None:
+    """semantics 7.3: a message's key is (episode, number, notifier), owed in the transaction that changed the state."""
+    house.install(entry())
+    saved = house.due(Outcome.VIOLATED, counted=2, notifiers=("oncall", "desk", "oncall"))
+    house.due(Outcome.HELD, notifiers=("desk",))
+    (alert,) = house.store.alerts.list()
+    assert (alert.state, alert.ending, alert.first_run) == (AlertState.RESOLVED, Ending.RESOLVED, saved.run_id)
+    detail = house.store.alerts.get(alert.id)
+    assert [(one.number, one.name, one.episode) for one in detail.events] == [
+        (1, "fired", alert.id),
+        (2, "resolved", alert.id),
+    ]
+    owed = [(one.number, one.notifier, one.reason) for one in detail.messages]
+    assert owed == [(1, "desk", Reason.FIRED), (1, "oncall", Reason.FIRED), (2, "desk", Reason.RESOLVED)]
+
+
+def test_a_new_episode_is_decided_with_the_former_ones_end_in_view(house: House) -> None:
+    """semantics 7.2: the state depends on the end of the previous episode."""
+    house.install(entry())
+    house.due(Outcome.VIOLATED)
+    house.due(Outcome.HELD)
+    house.due(Outcome.VIOLATED)
+    newest, former = house.store.alerts.list()
+    assert newest.follows == former.id
+    situation = house.store.alerts.situation("rule", DATABASE)
+    assert (situation.alert, situation.previous) == (newest, former)
+
+
+def test_an_errored_run_moves_health_and_no_episode(house: House) -> None:
+    """semantics 7.2."""
+    house.install(entry())
+    house.due(Outcome.VIOLATED)
+    (before,) = house.store.alerts.list()
+    house.due(Outcome.ERRORED)
+    (row,) = house.store.reads.overview()
+    assert row.standing.health is Health.FAILING
+    assert (row.alert, row.standing.good_outcome) == (before, Outcome.VIOLATED)
+
+
+def test_equal_neighbours_share_a_span_and_each_difference_begins_one(house: House) -> None:
+    """semantics 8.2: equal in outcome, counted, definition and completeness."""
+    house.install(entry())
+    for outcome, counted, complete in [
+        (Outcome.HELD, 0, True),
+        (Outcome.HELD, 0, True),
+        (Outcome.VIOLATED, 2, True),
+        (Outcome.VIOLATED, 2, False),
+        (Outcome.VIOLATED, 3, False),
+        (Outcome.VIOLATED, 3, False),
+        (Outcome.ERRORED, 0, True),
+    ]:
+        (claim,) = house.claim()
+        house.save(house.finished(claim, run=house.run(claim, outcome, counted=counted, complete=complete)))
+        house.clock.forward(EVERY)
+    house.install(entry(definition="d2"))
+    house.due(Outcome.ERRORED)
+    spans = house.store.reads.spans("rule", DATABASE, NOON, NOON + 10 * EVERY)
+    assert [(one.outcome, one.counted, one.complete, one.runs) for one in spans] == [
+        (Outcome.HELD, 0, True, 2),
+        (Outcome.VIOLATED, 2, True, 1),
+        (Outcome.VIOLATED, 2, False, 1),
+        (Outcome.VIOLATED, 3, False, 2),
+        (Outcome.ERRORED, 0, True, 1),
+        (Outcome.ERRORED, 0, True, 1),
+    ]
+    assert [(one.first_at, one.last_at) for one in spans[:2]] == [
+        (NOON, NOON + EVERY),
+        (NOON + 2 * EVERY, NOON + 2 * EVERY),
+    ]
+    runs = {run.id: run for run in house.store.reads.runs("rule")}
+    assert [(runs[one.first_run].due_at, runs[one.last_run].due_at) for one in spans] == [
+        (one.first_at, one.last_at) for one in spans
+    ]
+
+
+def test_due_times_nobody_was_there_for_are_one_skipped_span(house: House) -> None:
+    """semantics 2.5: the newest missed one runs once, the others are one skipped span."""
+    house.install(entry())
+    house.due(Outcome.HELD)
+    house.clock.now = NOON + 5 * EVERY
+    (claim,) = house.claim()
+    newest = replace(claim, due_at=NOON + 5 * EVERY, missed=4, missed_from=claim.due_at)
+    skipped = house.run(claim, Outcome.SKIPPED, missed=4, failure=Failure(FailureReason.MISSED, "nobody was there"))
+    (saved,) = house.save(house.finished(newest, Outcome.HELD, skipped=skipped))
+    assert not saved.dropped
+    spans = house.store.reads.spans("rule", DATABASE, NOON, NOON + 9 * EVERY)
+    assert [(one.outcome, one.runs, one.first_at) for one in spans] == [
+        (Outcome.HELD, 1, NOON),
+        (Outcome.SKIPPED, 4, NOON + EVERY),
+        (Outcome.HELD, 1, NOON + 5 * EVERY),
+    ]
+    assert spans[1].last_at < spans[2].first_at
+    assert [(run.outcome, run.missed) for run in house.store.reads.runs("rule")] == [
+        (Outcome.HELD, 0),
+        (Outcome.SKIPPED, 4),
+        (Outcome.HELD, 0),
+    ]
+    assert house.store.reads.overview()[0].next_due == NOON + 6 * EVERY
+
+
+def test_an_outage_that_ends_in_an_error_is_recorded_once(house: House) -> None:
+    """semantics 2.4 and 2.5: the retry of the newest due time does not record the missed ones again."""
+    house.install(entry())
+    house.clock.now = NOON + 3 * EVERY
+    (claim,) = house.claim()
+    newest = replace(claim, due_at=NOON + 3 * EVERY, missed=3)
+    skipped = house.run(claim, Outcome.SKIPPED, missed=3)
+    house.save(
+        house.finished(newest, Outcome.ERRORED, skipped=skipped, retry_at=house.clock.now + timedelta(minutes=1))
+    )
+    house.clock.forward(timedelta(minutes=1))
+    (again,) = house.claim()
+    assert (again.due_at, again.attempt) == (NOON + 3 * EVERY, 2)
+    (saved,) = house.save(house.finished(again, Outcome.HELD))
+    assert not saved.dropped
+    spans = house.store.reads.spans("rule", DATABASE, NOON, NOON + 9 * EVERY)
+    assert [(one.outcome, one.runs) for one in spans] == [(Outcome.SKIPPED, 3), (Outcome.HELD, 1)]
+
+
+def test_the_ledger_keeps_what_changed_and_what_it_was_made_with(house: House) -> None:
+    """semantics 4.2 and 4.3."""
+    house.install(entry())
+    house.due(
+        Outcome.VIOLATED,
+        key_changes=(key("a"), key("b", disposition=Disposition.SETTLING)),
+        secret_id="s1",
+        key_columns=("dispute_id", "leg"),
+        timezone="Europe/Berlin",
+        horizon="ff",
+    )
+    before = house.store.runs.before("rule", DATABASE).ledger
+    assert dict(before.keys) == {"a": key("a"), "b": key("b", disposition=Disposition.SETTLING)}
+    assert (before.secret_id, before.key_columns, before.timezone) == ("s1", ("dispute_id", "leg"), "Europe/Berlin")
+    assert (before.horizon, before.looked_before) == ("ff", True)
+    house.due(Outcome.HELD, key_changes=(key("a", Novelty.FIXED),), secret_id="s1")
+    keys = house.store.runs.before("rule", DATABASE).ledger.keys
+    assert {name: state.novelty for name, state in keys.items()} == {"a": Novelty.FIXED, "b": Novelty.NEW}
+
+
+def test_a_run_that_could_not_look_leaves_the_ledgers_facts_alone(house: House) -> None:
+    """semantics 7.2 and 4.2: an errored run says nothing about the rule."""
+    house.install(entry())
+    house.due(Outcome.VIOLATED, key_changes=(key("a"),), secret_id="s1", horizon="ff")
+    before = house.store.runs.before("rule", DATABASE)
+    house.clock.forward(EVERY)
+    house.due(Outcome.ERRORED, secret_id="s2", horizon="00")
+    after = house.store.runs.before("rule", DATABASE)
+    assert (after.ledger, after.newest_good) == (before.ledger, before.newest_good)
+
+
+def test_a_rebaseline_forgets_the_hashes_that_never_match_again(house: House) -> None:
+    """semantics 4.2."""
+    house.install(entry())
+    house.due(Outcome.VIOLATED, key_changes=(key("old"),), secret_id="s1")
+    (claim,) = house.claim()
+    run = house.run(claim, Outcome.VIOLATED, counted=1, rebaselined="the ledger's secret changed")
+    house.save(house.finished(claim, run=run, key_changes=(key("anew", Novelty.KNOWN),), secret_id="s2"))
+    ledger = house.store.runs.before("rule", DATABASE).ledger
+    assert (list(ledger.keys), ledger.secret_id) == (["anew"], "s2")
+
+
+def test_the_newest_good_position_is_what_the_next_run_must_not_fall_behind(house: House) -> None:
+    """semantics 2.3."""
+    house.install(entry())
+    assert house.store.runs.before("rule", DATABASE).newest_good is None
+    house.due(Outcome.HELD)
+    good = house.store.runs.before("rule", DATABASE).newest_good
+    assert good == position(NOON)
+    house.due(Outcome.ERRORED)
+    assert house.store.runs.before("rule", DATABASE).newest_good == good
+    with pytest.raises(NotFound):
+        house.store.runs.before("no_such", DATABASE)
+
+
+def test_evidence_has_the_window_from_the_last_complete_good_run_of_its_definition(house: House) -> None:
+    """semantics 9.1 and 9.2."""
+    house.install(entry())
+    house.due(Outcome.HELD)
+    (claim,) = house.claim()
+    unfinished = house.run(claim, Outcome.VIOLATED, counted=1, complete=False)
+    house.save(house.finished(claim, run=unfinished))
+    house.clock.forward(EVERY)
+    house.due(Outcome.VIOLATED, key_changes=(key("k"),), evidence=(evidence_of("k"),))
+    (alert,) = house.store.alerts.find_open("rule")
+    (kept,) = house.store.alerts.get(alert.id).evidence
+    assert kept.evidence == evidence_of("k")
+    assert (kept.last_good, kept.last_good_at) == (position(NOON), NOON)
+    assert kept.taken_at == NOON + 2 * EVERY
+
+
+def test_a_key_that_was_there_at_the_first_look_of_its_definition_has_no_run_before_it(house: House) -> None:
+    """semantics 9.2: a good run of another definition did not look for it."""
+    house.install(entry())
+    house.due(Outcome.HELD)
+    house.install(entry(definition="d2"))
+    house.due(Outcome.VIOLATED, key_changes=(key("k"),), evidence=(evidence_of("k"),))
+    (alert,) = house.store.alerts.find_open("rule")
+    (kept,) = house.store.alerts.get(alert.id).evidence
+    assert (kept.last_good, kept.last_good_at) == (None, None)
+
+
+def test_evidence_of_a_key_that_settled_first_comes_with_the_episode_it_counts_in(house: House) -> None:
+    """semantics 9.1: taken in the run that first returns a key, counted or not."""
+    house.install(entry())
+    settling = key("k", disposition=Disposition.SETTLING)
+    house.due(Outcome.HELD, key_changes=(settling,), evidence=(evidence_of("k"),))
+    house.due(Outcome.VIOLATED, key_changes=(key("k"), key("other")))
+    (alert,) = house.store.alerts.find_open("rule")
+    detail = house.store.alerts.get(alert.id)
+    assert [kept.evidence.key for kept in detail.evidence] == ["k"]
+    assert detail.evidence[0].taken_at == NOON
+
+
+def test_an_episode_keeps_evidence_of_twenty_keys_and_the_first_of_each(house: House) -> None:
+    """semantics 9.1."""
+    house.install(entry())
+    for first in (0, 15):
+        names = [f"k{number:02}" for number in range(first, first + 15)]
+        changes = tuple(key(name) for name in names)
+        house.due(
+            Outcome.VIOLATED, counted=30, key_changes=changes, evidence=tuple(evidence_of(name) for name in names)
+        )
+    again = replace(evidence_of("k00"), incomplete="a later look")
+    house.due(Outcome.VIOLATED, evidence=(again,))
+    (alert,) = house.store.alerts.find_open("rule")
+    kept = house.store.alerts.get(alert.id).evidence
+    assert len(kept) == 20
+    assert all(not one.evidence.incomplete for one in kept)
+
+
+def test_a_days_cost_adds_up_and_keeps_the_slowest(house: House) -> None:
+    """semantics 8.2."""
+    house.install(entry())
+    for outcome, milliseconds in ((Outcome.HELD, 5), (Outcome.ERRORED, 40), (Outcome.HELD, 7)):
+        (claim,) = house.claim()
+        house.save(house.finished(claim, run=house.run(claim, outcome, statement=timedelta(milliseconds=milliseconds))))
+        house.clock.forward(EVERY)
+    (cost,) = house.store.reads.costs("rule", DATABASE)
+    assert (cost.day, cost.runs, cost.errors) == (date(2026, 11, 29), 3, 1)
+    assert (cost.statement, cost.slowest) == (timedelta(milliseconds=52), timedelta(milliseconds=40))
+
+
+def test_no_character_of_a_value_can_fail_a_save(house: House) -> None:
+    """Values are untrusted everywhere: NUL and halves of surrogate pairs are kept as the replacement character."""
+    bad = "a\0b\ud800c\U0001f600"
+    house.install(entry())
+    (claim,) = house.claim()
+    run = house.run(
+        claim,
+        Outcome.VIOLATED,
+        counted=1,
+        sample=Sample(("n",), ((bad,),), ("k",), ("new",)),
+        failure=Failure(FailureReason.QUERY, bad),
+    )
+    state = replace(key("k"), shown=bad)
+    (saved,) = house.save(house.finished(claim, run=run, key_changes=(state,)))
+    assert saved.run_id is not None
+    kept = house.store.reads.run(saved.run_id)
+    assert kept is not None
+    assert kept.sample is not None
+    assert kept.sample.rows == ((bad,),)
+    assert kept.failure is not None
+    assert kept.failure.sentence == "a\ufffdb\ufffdc\U0001f600"
+    assert house.store.reads.keys("rule", DATABASE)[0].shown == "a\ufffdb\ufffdc\U0001f600"
+
+
+def test_hold_points_stand_before_and_after_each_operation(store_url: str) -> None:
+    """design 8: the fault suite stops an instance at any of them."""
+
+    seen: list[tuple[str, str]] = []
+    clock = Clock()
+    store = open_store(store_url, clock=clock, hold=lambda operation, moment: seen.append((operation, moment)))
+    house = House(store, clock, store_url)
+    house.install(entry())
+    (claim,) = house.claim()
+    store.leases.renew([claim], TTL)
+    house.save(house.finished(claim, Outcome.VIOLATED))
+    (owed,) = house.outbox()
+
+    store.outbox.mark(owed.message, Delivered())
+    store.close()
+    assert seen == [
+        ("lease.acquire", "before"),
+        ("lease.acquire", "after"),
+        ("lease.renew", "before"),
+        ("lease.renew", "after"),
+        ("run.save", "before"),
+        ("lease.finish", "before"),
+        ("lease.finish", "after"),
+        ("run.save", "after"),
+        ("outbox.claim", "before"),
+        ("outbox.claim", "after"),
+        ("outbox.mark", "before"),
+        ("outbox.mark", "after"),
+    ]
