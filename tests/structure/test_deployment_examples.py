@@ -65,6 +65,18 @@ def test_alertmanager_accepts_its_example() -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+def test_prometheus_accepts_its_example_and_finds_its_rules() -> None:
+    promtool = shutil.which("promtool")
+    assert promtool, "run `make system`"
+    config = DEPLOY / "prometheus" / "prometheus.yml"
+    ended = subprocess.run(
+        [promtool, "check", "config", "--syntax-only", config], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    for name in yaml.safe_load(config.read_text())["rule_files"]:
+        assert (config.parent / name).is_file(), name
+
+
 def test_nothing_ever_inhibits_a_violation() -> None:
     """Semantics 7.6."""
     config = yaml.safe_load((DEPLOY / "alertmanager" / "alertmanager.yaml").read_text())

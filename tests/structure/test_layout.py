@@ -58,16 +58,35 @@ def test_the_numbers_of_the_tree_are_the_layers_of_the_contract() -> None:
     assert set(LISTED) <= {name for floor in floors for name in floor}
 
 
+NAMES = {"Slack", "Prometheus", "Alembic"}
+
+
+def is_a_line_of_the_layout(line: str) -> bool:
+    """Lower case, unless it begins with a name or an abbreviation, and no full stop."""
+    word = line.partition(" ")[0]
+    sentence = word[:1].isupper() and word[1:].islower() and word not in NAMES
+    return bool(line) and not line.endswith(".") and not sentence
+
+
 def test_every_module_begins_with_its_line_in_lower_case_without_a_full_stop() -> None:
-    faults = {
-        str(path.relative_to(ROOT)): line
+    lines = {
+        str(path.relative_to(ROOT)): first_line(path)
         for path in PACKAGE.rglob("*.py")
-        if "versions" not in path.parts
-        for line in [first_line(path)]
-        if path != PACKAGE / "__init__.py"
-        and (not line or line.endswith(".") or (line[0].isupper() and line[1:2].islower()))
+        if "versions" not in path.parts and path != PACKAGE / "__init__.py"
     }
-    assert not faults
+    assert {name: line for name, line in lines.items() if not is_a_line_of_the_layout(line)} == {}
+
+
+def test_a_sentence_is_told_from_a_line_of_the_layout() -> None:
+    assert [
+        is_a_line_of_the_layout(line) for line in ("", "Reads it", "reads it.", "reads it", "PostgreSQL's word")
+    ] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_no_module_outgrows_its_noun() -> None:
