@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 
@@ -133,6 +134,7 @@ def first_word(sql: str) -> Piece | None:
     return None
 
 
+@lru_cache(maxsize=16_384)
 def normal_form(sql: str, *, mysql: bool = False) -> str:
     r"""The text without comments and without the space that means nothing: equal for texts that mean the same for sure.
 
