@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from holdtrue.cli.app import build_app
-from holdtrue.cli.exits import ExitCode
+from holdtrue.cli.exits import INTERRUPTED, ExitCode
 from holdtrue.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -60,9 +60,24 @@ def test_every_command_says_what_it_does() -> None:
     assert silent == []
 
 
-def test_every_exit_code_has_its_row() -> None:
-    table = README.partition("| exit code |")[2].partition("\n\n")[0]
-    assert {int(code) for code in re.findall(r"^\| (\d) \|", table, re.MULTILINE)} == {int(code) for code in ExitCode}
+@pytest.mark.parametrize("page", ["README.md", "docs/cli.md"])
+def test_every_exit_code_has_its_row(page: str) -> None:
+    tables = re.findall(r"^\| (?:exit )?code \|.*\n\|[-|]+\n((?:\|.*\n)+)", (ROOT / page).read_text(), re.MULTILINE)
+    rows = {int(code) for table in tables for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)}
+    assert rows - {INTERRUPTED} == {int(code) for code in ExitCode}
+
+
+def test_every_command_is_in_the_page_about_commands() -> None:
+    text = (DOCS / "cli.md").read_text()
+    missing = [words for words in commands() if f"`{words.removeprefix('holdtrue ')}" not in text]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", ["configuration", "metrics", "settings", "cli", "api"])
+def test_a_page_of_reference_is_compared_with_the_code_by_a_test(page: str) -> None:
+    """Each owner's test compares its page both ways; none may be lost."""
+    tests = [ROOT / name for name in TRACKED if re.search(r"^tests/.*/test_\w+\.py$", name) and (ROOT / name).exists()]
+    assert [path.name for path in tests if f'"{page}.md"' in path.read_text()]
 
 
 def test_every_setting_has_its_row_and_every_row_its_setting() -> None:
