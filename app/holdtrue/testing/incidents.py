@@ -14,7 +14,7 @@ from holdtrue.testing.barrier_databases import BarrierDatabase
 from holdtrue.testing.controls import Control
 from holdtrue.testing.hooks import Hooks, listening
 from holdtrue.testing.policies import Series
-from holdtrue.testing.races import Race, RaceReport
+from holdtrue.testing.races import Race, RaceReport, refuse_left_open
 from holdtrue.testing.rules import Rule
 from holdtrue.testing.steps import Limits, Played, StepScheduler
 from holdtrue.testing.verdicts import BadSeed, BarrierFailed, NotWired, Verdict, WrongDatabase
@@ -240,4 +240,5 @@ def _play_alone(control: Control, db: BarrierDatabase, run: Run, name: str, limi
         played = scheduler.play(Series((name,)), {name: lambda: run(db)})
     if hooks.refused is not None:
         raise hooks.refused
+    refuse_left_open(played)
     return played

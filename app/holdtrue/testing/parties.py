@@ -36,7 +36,8 @@ class Party:
 
     ``at`` is the statement it stands before (None at its start), ``completed`` the last one it ended; ``steps`` counts the
     statements and commits it was allowed to do. ``pids`` are its backends, ``connections`` the driver's connections it
-    holds now.
+    holds now,
+    ``kept`` the backends of those it never gave back.
     """
 
     name: str
@@ -48,8 +49,10 @@ class Party:
     steps: int = 0
     started: bool = False
     moved: float = 0.0
+    idle_since: float | None = None
     pids: set[int] = field(default_factory=set)
     connections: set[int] = field(default_factory=set)
+    kept: frozenset[int] = frozenset()
     waits_for: str = ""
     conflicts: list[str] = field(default_factory=list)
     error: BaseException | None = None

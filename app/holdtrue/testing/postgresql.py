@@ -1,4 +1,4 @@
-"""a barrier database on PostgreSQL: rows in as untyped text, and the server's own word on who blocks whom"""
+"""a barrier database on PostgreSQL: set back row by row, and loaded with untyped text"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holdtrue.errors import MissingInstallSet
 from holdtrue.model import Row, TableRows
 from holdtrue.testing.controls import Refusal
-from holdtrue.testing.parties import Party, State
+from holdtrue.testing.postgresql_blocking import PostgresBlocking
 from holdtrue.testing.verdicts import BadSeed, LeftOpen
 
 if TYPE_CHECKING:
@@ -22,9 +22,11 @@ _PINNED = (
 )
 _BASELINE = "holdtrue_baseline"
 _NOT_NULL = "23502"
+_SMALL = 1 << 20
 _TABLES = f"""
 SELECT c.oid::int8, n.nspname, c.relname, EXISTS (
-         SELECT 1 FROM pg_catalog.pg_trigger g WHERE g.tgrelid = c.oid AND NOT g.tgisinternal)
+         SELECT 1 FROM pg_catalog.pg_trigger g WHERE g.tgrelid = c.oid AND NOT g.tgisinternal),
+       pg_catalog.pg_relation_size(c.oid)
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
   AND n.nspname NOT IN ('pg_catalog', 'information_schema', '{_BASELINE}') AND n.nspname !~ '^pg_'
@@ -45,16 +47,6 @@ _SEQUENCES = (
     "SELECT schemaname, sequencename, last_value, start_value FROM pg_catalog.pg_sequences "
     f"WHERE schemaname <> '{_BASELINE}'"
 )
-_CHAIN = """
-WITH RECURSIVE chain(waiter, holder) AS (
-  SELECT p, b FROM unnest(%s::int[]) p, unnest(pg_blocking_pids(p)) b
-  UNION SELECT c.waiter, b FROM chain c, unnest(pg_blocking_pids(c.holder)) b)
-SELECT waiter, holder FROM chain
-"""
-_BUSY = """
-SELECT count(*) FROM pg_stat_activity
-WHERE pid = ANY (%s::int[]) AND state = 'active' AND wait_event_type IS DISTINCT FROM 'Lock'
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +65,7 @@ class _Table:
     schema: str
     name: str
     triggers: bool
+    size: int
 
     @property
     def quoted(self) -> str:
@@ -116,10 +109,7 @@ class PostgresControl:
         run = self._connection.execute
         try:
             with self._connection.transaction():
-                filled = self._filled()
-                if filled:
-                    names = ", ".join(table.quoted for table in filled)
-                    run(f"TRUNCATE {names} RESTART IDENTITY CASCADE".encode())
+                self._empty(self._filled())
                 run("SET CONSTRAINTS ALL DEFERRED")
                 with self._without_triggers([table for table, _, _ in self._baseline]):
                     for table, copy, names in self._baseline:
@@ -222,6 +212,25 @@ class PostgresControl:
             one.close()
         self._connection.close()
 
+    def _empty(self, tables: list[_Table]) -> None:
+        """Delete a few rows, children first; truncate where there are many, or where tables refer to each other in a ring.
+
+        Truncating makes new files for every table, which takes longer than all the rest of a schedule.
+        """
+        from psycopg import errors  # the driver is there: we are connected
+
+        if all(table.size <= _SMALL for table in tables):
+            try:
+                with self._connection.transaction(), self._without_triggers(tables):
+                    for table in reversed(self._parents_first(tables)):
+                        self._connection.execute(f"DELETE FROM {table.quoted}".encode())
+            except errors.IntegrityError:
+                pass
+            else:
+                return
+        names = ", ".join(table.quoted for table in tables)
+        self._connection.execute(f"TRUNCATE {names} CASCADE".encode())
+
     def _filled(self) -> list[_Table]:
         tables = self._tables()
         if not tables:
@@ -284,42 +293,6 @@ class PostgresControl:
                 largest = f"SELECT max({_quoted(column.name)}) FROM {table.quoted}"
                 text = f"SELECT setval(%s::text::regclass, greatest(({_escaped(largest)}), 0) + 1, false)"
                 self._connection.execute(text.encode(), (row[0],))
-
-
-class PostgresBlocking:
-    """The server's own word on who waits for whom."""
-
-    inferred = False
-
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
-        """``connection`` is used for nothing else."""
-        self._connection = connection
-
-    def waits(self, parties: Sequence[Party]) -> Mapping[str, str]:
-        """Which party waits for which, over any backend in between."""
-        alive = [party for party in parties if party.state is not State.FINISHED and party.pids]
-        owner = {pid: party.name for party in alive for pid in list(party.pids)}
-        if len(alive) < 2:
-            return {}
-        edges: dict[str, str] = {}
-        for waiter, holder in self._connection.execute(_CHAIN, (list(owner),)).fetchall():
-            if owner.get(holder, owner[waiter]) != owner[waiter]:
-                edges[owner[waiter]] = owner[holder]
-        return edges
-
-    def is_busy(self, party: Party) -> bool:
-        """Whether a backend of the party works on a statement without waiting for a lock."""
-        row = self._connection.execute(_BUSY, (list(party.pids),)).fetchone()
-        return row is not None and row[0] > 0
-
-    def cancel(self, party: Party) -> None:
-        """Cancel what the party's backends do."""
-        for pid in list(party.pids):
-            self._connection.execute("SELECT pg_cancel_backend(%s)", (pid,))
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
 
 
 def connect(url: str) -> psycopg.Connection[Any]:

@@ -200,6 +200,8 @@ class Race:
         for role, steps in played.steps.items():
             self._most[role] = max(self._most.get(role, 0), steps)
         judged = self._judge(schedule, played, before)
+        if played.left_open and judged.verdict is not Verdict.VIOLATED:
+            refuse_left_open(played)
         self._judged.append(judged)
         return judged
 
@@ -216,7 +218,11 @@ class Race:
         broken = self.rule.breaks(self.control.ask(self.rule.sql)) if self.control is not None else ""
         in_series = isinstance(schedule.policy, Series)
         how: How | None = None
-        if broken and in_series:
+        verdict: Verdict
+        if played.trouble is Verdict.SHARED_CONNECTION:
+            # Whatever the rule says now: one party's COMMIT was the other's.
+            verdict, reason = played.trouble, played.reason
+        elif broken and in_series:
             verdict = Verdict.VIOLATED_IN_SERIES
             reason = f"{broken}: a second call is enough to break it, so no race is claimed"
         elif broken:
@@ -302,6 +308,19 @@ def race(
 
 unplayed: list[Race] = []
 """Races made by :func:`race`; the plugin fails a test that made one and never played it."""
+
+
+def refuse_left_open(played: Played) -> None:
+    """Say that a party ended and its transaction did not.
+
+    Raises:
+        LeftOpen: if so.
+    """
+    if played.left_open:
+        raise LeftOpen(
+            f"party {' and party '.join(played.left_open)} ended and left a transaction open: what it did is neither there "
+            "nor gone (commit, or close its session or connection)"
+        )
 
 
 def _nothing() -> None:

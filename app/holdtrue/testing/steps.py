@@ -32,18 +32,22 @@ class Blocking(Protocol):
     def cancel(self, party: Party) -> None:
         """End what the party does on the server."""
 
+    def has_left_open(self, party: Party) -> bool:
+        """Whether a connection that the finished party kept is still in a transaction."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds, in seconds.
 
-    ``poll`` between two questions to the server, ``grace`` before the first one, ``stall`` without a boundary and without a
-    lock before a party counts as waiting outside the database, ``deadline`` for one schedule.
+    ``poll`` between two questions to the server, ``grace`` before the first one. A party that reached no boundary for
+    ``stall``, and then for as long again did nothing on the server, waits outside the database. ``deadline`` is for one
+    schedule.
     """
 
     poll: float = 0.002
     grace: float = 0.004
-    stall: float = 1.5
+    stall: float = 0.75
     deadline: float = 15.0
 
 
@@ -68,6 +72,7 @@ class Played:
     conflicts: tuple[str, ...]
     trouble: Verdict | None = None
     reason: str = ""
+    left_open: tuple[str, ...] = ()
 
 
 @dataclass
@@ -180,6 +185,7 @@ class StepScheduler:
             conflicts=tuple(what for party in self.parties for what in party.conflicts),
             trouble=self.trouble,
             reason=self.reason,
+            left_open=tuple(one.name for one in self.parties if self._left_open(one)),
         )
 
     def _start(self, party: Party) -> None:
@@ -194,6 +200,7 @@ class StepScheduler:
                 party.error = error
             with self.changed:
                 party.state = State.FINISHED
+                party.kept = frozenset(party.pids)
                 party.pids.clear()
                 party.connections.clear()
                 if party.error is not None:
@@ -231,7 +238,7 @@ class StepScheduler:
                 party.steps += 1
             party.started = True
             party.waits_for = ""
-            party.state, party.moved = State.MOVING, time.monotonic()
+            party.state, party.moved, party.idle_since = State.MOVING, time.monotonic(), None
             party.gate.set()
 
     def _settle(self) -> bool:
@@ -268,14 +275,26 @@ class StepScheduler:
             return
         if party.state is State.BLOCKED:
             party.state, party.moved = State.MOVING, time.monotonic()
-        elif party.state is State.MOVING and time.monotonic() - party.moved > self.limits.stall:
-            if self.blocking is not None and self.blocking.is_busy(party):
-                return
-            others = [one for one in self.parties if one is not party and one.state is not State.FINISHED]
-            if others:
-                party.state = State.STALLED
-                if not self.external_lock:
-                    self._say_stalled(party)
+        elif party.state is State.MOVING and self._is_idle(party):
+            party.state = State.STALLED
+            if not self.external_lock:
+                self._say_stalled(party)
+
+    def _is_idle(self, party: Party) -> bool:
+        """Whether it has done nothing for long, here and on the server, while another party was under way.
+
+        Nobody can wait for a party that has not begun: in a series a long pause is only slow.
+        """
+        now = time.monotonic()
+        if now - party.moved <= self.limits.stall:
+            return False
+        others = [one for one in self.parties if one is not party and one.started and one.state is not State.FINISHED]
+        if not others or (self.blocking is not None and self.blocking.is_busy(party)):
+            party.moved, party.idle_since = now, None
+            return False
+        if party.idle_since is None:
+            party.idle_since = now
+        return now - party.idle_since > self.limits.stall
 
     def _say_stalled(self, party: Party) -> None:
         if party.waits_in_pool():
@@ -327,6 +346,9 @@ class StepScheduler:
         for party in self.parties:
             if party.thread is not None:
                 party.thread.join(2.0 if party in left else self.limits.deadline)
+
+    def _left_open(self, party: Party) -> bool:
+        return self.blocking is not None and bool(party.kept) and self.blocking.has_left_open(party)
 
     def _in(self, *states: State) -> list[Party]:
         return [party for party in self.parties if party.state in states]

@@ -1,0 +1,65 @@
+"""PostgreSQL's own word on who waits for whom"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdtrue.testing.parties import Party, State
+
+if TYPE_CHECKING:
+    import psycopg
+
+_CHAIN = """
+WITH RECURSIVE chain(waiter, holder) AS (
+  SELECT p, b FROM unnest(%s::int[]) p, unnest(pg_blocking_pids(p)) b
+  UNION SELECT c.waiter, b FROM chain c, unnest(pg_blocking_pids(c.holder)) b)
+SELECT waiter, holder FROM chain
+"""
+_BUSY = """
+SELECT count(*) FROM pg_stat_activity
+WHERE pid = ANY (%s::int[]) AND state = 'active' AND wait_event_type IS DISTINCT FROM 'Lock'
+"""
+
+_LEFT_OPEN = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY (%s::int[]) AND state LIKE 'idle in transaction%%'"
+
+
+class PostgresBlocking:
+    """The server's own word on who waits for whom."""
+
+    inferred = False
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        """``connection`` is used for nothing else."""
+        self._connection = connection
+
+    def waits(self, parties: Sequence[Party]) -> Mapping[str, str]:
+        """Which party waits for which, over any backend in between."""
+        alive = [party for party in parties if party.state is not State.FINISHED and party.pids]
+        owner = {pid: party.name for party in alive for pid in list(party.pids)}
+        if len(alive) < 2:
+            return {}
+        edges: dict[str, str] = {}
+        for waiter, holder in self._connection.execute(_CHAIN, (list(owner),)).fetchall():
+            if owner.get(holder, owner[waiter]) != owner[waiter]:
+                edges[owner[waiter]] = owner[holder]
+        return edges
+
+    def is_busy(self, party: Party) -> bool:
+        """Whether a backend of the party works on a statement without waiting for a lock."""
+        row = self._connection.execute(_BUSY, (list(party.pids),)).fetchone()
+        return row is not None and row[0] > 0
+
+    def cancel(self, party: Party) -> None:
+        """Cancel what the party's backends do."""
+        for pid in list(party.pids):
+            self._connection.execute("SELECT pg_cancel_backend(%s)", (pid,))
+
+    def has_left_open(self, party: Party) -> bool:
+        """Whether a backend that the finished party kept is idle in a transaction."""
+        row = self._connection.execute(_LEFT_OPEN, (list(party.kept),)).fetchone()
+        return row is not None and row[0] > 0
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()

@@ -1,0 +1,236 @@
+"""What a race says of code it cannot judge, and how one asks for a single point or schedule."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.pool import StaticPool
+
+from holdtrue.errors import Refused
+from holdtrue.testing import (
+    BarrierDatabase,
+    BarrierFailed,
+    Limits,
+    Verdict,
+    after_read,
+    before_commit,
+    before_write,
+    race,
+    replay,
+    step,
+)
+from racy import duplicate, lost_update, schema
+from servers.postgres import PostgresPrimary
+
+TESTS = Path(__file__).parents[1]
+
+
+def build(url: str) -> None:
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        for statement in (*schema.POSTGRESQL.split(";"), *schema.ROWS):
+            if statement.strip():
+                connection.exec_driver_sql(statement)
+    engine.dispose()
+
+
+@pytest.fixture(scope="module")
+def database(postgres_primary: PostgresPrimary) -> Iterator[BarrierDatabase]:
+    made = BarrierDatabase("postgresql", build, postgres_primary.url)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("point", [after_read("refunds"), before_write("REFUNDS"), before_commit(), step(1)], ids=str)
+def test_a_named_point_holds_each_party_once(point: object, database: BarrierDatabase) -> None:
+    def run() -> None:
+        duplicate.buggy(database.engine)
+
+    report = race(a=run, b=run, invariant=schema.ONE_SETTLED, db=database, hold=point).play()  # type: ignore[arg-type]
+    assert report.verdict is Verdict.VIOLATED
+    assert [one.schedule.name for one in report.judged] == ["AB", "BA", "A"]
+
+
+def test_a_point_that_no_party_reaches_is_no_pass(database: BarrierDatabase) -> None:
+    def run() -> None:
+        lost_update.right_atomic_update(database.engine)
+
+    made = race(a=run, b=run, invariant=schema.BALANCE, db=database, hold=before_write("refunds"))
+    with pytest.raises(BarrierFailed, match="no party came to stand before it writes refunds") as found:
+        made.assert_holds()
+    assert found.value.verdict is Verdict.NOT_REACHED
+
+
+def test_one_schedule_can_be_played_alone_and_an_unknown_one_is_no_pass(database: BarrierDatabase) -> None:
+    def run() -> None:
+        duplicate.right_lock_parent(database.engine)
+
+    try:
+        replay.ask_for("B2")
+        report = race(a=run, b=run, invariant=schema.ONE_SETTLED, db=database).assert_holds()
+        assert [one.schedule.name for one in report.judged] == ["B2"]
+        replay.ask_for("A99")
+        with pytest.raises(BarrierFailed, match="there is no schedule A99"):
+            race(a=run, b=run, invariant=schema.ONE_SETTLED, db=database).assert_holds()
+    finally:
+        replay.ask_for("")
+
+
+def test_without_a_database_the_one_that_the_parties_use_is_asked(database: BarrierDatabase) -> None:
+    def reset() -> None:
+        with database.engine.begin() as connection:
+            connection.execute(text("DELETE FROM refunds"))
+
+    def run() -> None:
+        duplicate.buggy(database.engine)
+
+    report = race(a=run, b=run, invariant=schema.ONE_SETTLED, reset=reset).play()
+    assert report.verdict is Verdict.VIOLATED
+    with pytest.raises(Refused, match="nothing sets the database back"):
+        race(a=run, b=run, invariant=schema.ONE_SETTLED)
+    reset()
+
+
+def test_parties_that_share_one_connection_are_told_so(database: BarrierDatabase) -> None:
+    shared = create_engine(database.url, poolclass=StaticPool)
+    try:
+        report = race(
+            a=lambda: duplicate.buggy(shared),
+            b=lambda: duplicate.buggy(shared),
+            invariant=schema.ONE_SETTLED,
+            db=database,
+        ).play()
+    finally:
+        shared.dispose()
+    assert report.verdict is Verdict.SHARED_CONNECTION
+    assert "no StaticPool" in report.reason
+
+
+def test_two_parties_that_fail_have_tested_nothing(database: BarrierDatabase) -> None:
+    def run() -> None:
+        with database.engine.begin() as connection:
+            connection.execute(text("SELECT 1 FROM refunds"))
+            raise ValueError("secret")
+
+    report = race(a=run, b=run, invariant=schema.ONE_SETTLED, db=database).play()
+    assert report.verdict is Verdict.BOTH_FAILED
+    assert "A with ValueError" in report.reason
+    assert "secret" not in report.show()
+
+
+def test_a_slow_statement_is_no_stall(database: BarrierDatabase) -> None:
+    """Active without a lock wait: the server works, so one keeps waiting."""
+
+    def run() -> None:
+        with database.engine.begin() as connection:
+            connection.execute(text("SELECT id FROM disputes WHERE id = 'dsp_1' FOR UPDATE"))
+            connection.execute(text("SELECT pg_sleep(0.3)"))
+            duplicate.read_then_insert(connection)
+
+    limits = Limits(stall=0.05)
+    report = race(a=run, b=run, invariant=schema.ONE_SETTLED, db=database, limits=limits, hold=step(1)).assert_holds()
+    assert report.verdict is Verdict.HELD
+
+
+def test_a_lock_that_all_processes_share_may_be_declared(database: BarrierDatabase) -> None:
+    lock = threading.Lock()
+
+    def run() -> None:
+        with lock:
+            duplicate.buggy(database.engine)
+
+    limits = Limits(stall=0.1)
+    made = race(
+        a=run, b=run, invariant=schema.ONE_SETTLED, db=database, limits=limits, external_lock=True, hold=step(1)
+    )
+    assert made.assert_holds().verdict is Verdict.HELD
+
+
+def test_a_schedule_that_does_not_end_is_a_timeout_and_leaves_nothing_behind(database: BarrierDatabase) -> None:
+    release = threading.Event()
+
+    def waits(engine: Engine) -> None:
+        with engine.begin() as connection:
+            connection.execute(text("SELECT 1 FROM refunds"))
+            release.wait(20)
+
+    limits = Limits(stall=0.05, deadline=0.3)
+    report = race(
+        a=lambda: waits(database.engine),
+        b=lambda: waits(database.engine),
+        invariant=schema.ONE_SETTLED,
+        db=database,
+        limits=limits,
+    )
+    started = time.monotonic()
+    threading.Timer(1.0, release.set).start()
+    found = report.play()
+    assert found.verdict in (Verdict.TIMEOUT, Verdict.STALLED)
+    assert time.monotonic() - started < 15
+    assert not [one for one in threading.enumerate() if one.name.startswith("party ")]
+
+
+def test_a_deadlock_is_broken_by_the_server_and_the_rule_alone_judges(database: BarrierDatabase) -> None:
+    def lock(first: str, second: str) -> None:
+        with database.engine.begin() as connection:
+            for table in (first, second):
+                connection.execute(text(f"LOCK TABLE {table} IN EXCLUSIVE MODE"))
+            duplicate.read_then_insert(connection)
+
+    report = race(
+        a=lambda: lock("refunds", "credit_log"),
+        b=lambda: lock("credit_log", "refunds"),
+        invariant=schema.ONE_SETTLED,
+        db=database,
+        hold=step(1),
+    ).play()
+    assert report.verdict is Verdict.HELD, report.show()
+    deadlocked = [one for one in report.judged if "DeadlockDetected (40P01)" in one.played.conflicts]
+    assert deadlocked
+
+
+def test_a_savepoint_that_is_rolled_back_gives_its_lock_back(database: BarrierDatabase) -> None:
+    def run() -> None:
+        with database.engine.begin() as connection:
+            inner = connection.begin_nested()
+            connection.execute(text("SELECT id FROM disputes WHERE id = 'dsp_1' FOR UPDATE"))
+            inner.rollback()
+            duplicate.read_then_insert(connection)
+
+    report = race(a=run, b=run, invariant=schema.ONE_SETTLED, db=database).play()
+    assert report.verdict is Verdict.VIOLATED
+    assert report.steps == (4, 4)
+
+
+def test_a_race_that_is_made_and_never_played_fails_its_test(tmp_path: Path) -> None:
+    """It would be green without having looked."""
+    (tmp_path / "test_forgotten.py").write_text(
+        "from holdtrue.testing import race\n\n\ndef test_forgotten():\n"
+        "    race(a=print, b=print, invariant='SELECT 1 WHERE false', reset=print)\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "made and never played: call .assert_holds()" in done.stdout
+
+
+def test_the_plugin_loads_nothing_of_the_kit_before_a_test_asks() -> None:
+    code = (
+        "import sys, holdtrue.testing.plugin\n"
+        "heavy = {'sqlalchemy', 'psycopg', 'sqlglot', 'yaml'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
