@@ -156,7 +156,7 @@ def slack() -> Iterator[SlackStub]:
 
 
 def bot_of(slack: SlackStub, name: str = "oncall") -> Notifier:
-    options = (("token", Secret("${SLACK_TOKEN}")), ("channel", "#payments"), ("base_url", slack.base_url))
+    options = (("token", Secret("${SLACK_TOKEN}")), ("channel", "#payments"), ("api_url", slack.base_url))
     return build_notifier(NotifierConfig(name, "slack", options), {"SLACK_TOKEN": TOKEN})
 
 

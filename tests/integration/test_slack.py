@@ -56,7 +56,7 @@ def slack() -> Iterator[SlackStub]:
 
 
 def bot_of(slack: SlackStub, token: str = TOKEN) -> Notifier:
-    options = (("token", Secret("${SLACK_TOKEN}")), ("channel", "#payments"), ("base_url", slack.base_url))
+    options = (("token", Secret("${SLACK_TOKEN}")), ("channel", "#payments"), ("api_url", slack.base_url))
     return build_notifier(NotifierConfig("oncall", "slack", options), {"SLACK_TOKEN": token})
 
 
@@ -307,7 +307,9 @@ def test_redrawing_edits_and_tells_nobody(slack: SlackStub) -> None:
     assert isinstance(bot.redraw(parcel(RESOLVED, Reason.RESOLVED)), Delivered)
 
 
-def test_no_token_or_address_is_in_any_error_or_log(slack: SlackStub, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_token_or_address_is_in_any_error_or_log(
+    slack: SlackStub, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
     """House rule and semantics 1.7: secrets are never printed, not even by the library."""
     caplog.set_level(logging.DEBUG)
     slack.answer_next(Answer(500), Answer(500), Answer(200, "invalid_auth"))
@@ -321,12 +323,13 @@ def test_no_token_or_address_is_in_any_error_or_log(slack: SlackStub, caplog: py
     assert TOKEN not in said
     assert "secret-of-the-hook" not in said
     assert "did not answer" in repr(results[-1])
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_secret_is_read_anew_at_each_message(slack: SlackStub) -> None:
     """Semantics 1.7: tokens rotate."""
     environ = {"SLACK_TOKEN": "xoxb-of-yesterday"}
-    options = (("token", Secret("${SLACK_TOKEN}")), ("channel", "#payments"), ("base_url", slack.base_url))
+    options = (("token", Secret("${SLACK_TOKEN}")), ("channel", "#payments"), ("api_url", slack.base_url))
     bot = build_notifier(NotifierConfig("oncall", "slack", options), environ)
     assert isinstance(bot.deliver(parcel(EPISODE, Reason.FIRED)), Undelivered)
     environ["SLACK_TOKEN"] = TOKEN

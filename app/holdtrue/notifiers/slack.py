@@ -56,13 +56,13 @@ _SHOUTED = (Reason.WORSENED, Reason.REMINDER, Reason.EXPIRING)
 def build_slack(config: NotifierConfig, environ: Mapping[str, str]) -> Notifier:
     """A Slack notifier: by bot token if there is one, by incoming webhook otherwise.
 
-    Options: ``token`` and ``channel``, or ``webhook_url``; ``base_url`` of another Slack API.
+    Options: ``token`` and ``channel``, or ``webhook_url``; ``api_url`` of another Slack API.
 
     Raises:
         SettingsRefused: neither is there, or both are; a secret cannot be read.
     """
     token, webhook = _secret(config, "token", environ), _secret(config, "webhook_url", environ)
-    channel, base_url = _text(config, "channel", environ), _text(config, "base_url", environ)
+    channel, base_url = _text(config, "channel", environ), _text(config, "api_url", environ)
     if (token is None) == (webhook is None):
         raise SettingsRefused(
             f"notifier {config.name!r} needs either `token` and `channel`, or `webhook_url`",
@@ -73,7 +73,7 @@ def build_slack(config: NotifierConfig, environ: Mapping[str, str]) -> Notifier:
     if not channel:
         raise SettingsRefused(f"notifier {config.name!r} has a `token` and no `channel`", remedy='channel: "#payments"')
     assert token is not None  # noqa: S101 - one of the two is there
-    return SlackBot(config.name, token, channel, base_url=base_url or "https://slack.com/api/")
+    return SlackBot(config.name, token, channel, api_url=api_url or "https://slack.com/api/")
 
 
 def _secret(config: NotifierConfig, key: str, environ: Mapping[str, str]) -> Callable[[], str] | None:
@@ -111,13 +111,13 @@ class SlackBot:
     kind = "slack"
 
     def __init__(
-        self, name: str, token: Callable[[], str], channel: str, *, base_url: str, time_limit: int = _TIME_LIMIT
+        self, name: str, token: Callable[[], str], channel: str, *, api_url: str, time_limit: int = _TIME_LIMIT
     ) -> None:
         """Post to ``channel``; ``token`` is asked at each message."""
         self.name = name
         self._token = token
         self._channel = channel
-        self._base_url = base_url.rstrip("/") + "/"
+        self._api_url = api_url.rstrip("/") + "/"
         self._time_limit = time_limit
 
     def describe_limits(self) -> str:
@@ -171,7 +171,7 @@ class SlackBot:
     def _call(self, parcel: Parcel, content: Content, send: Callable[..., Any]) -> Any:  # noqa: ANN401 - the library's
         client = WebClient(
             token=self._token(),
-            base_url=self._base_url,
+            base_url=self._api_url,
             timeout=self._time_limit,
             logger=_silent(),
             retry_handlers=[],  # the outbox retries, with a memory that outlives this process
