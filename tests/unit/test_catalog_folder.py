@@ -114,12 +114,24 @@ def test_what_should_be_read_and_cannot_be_is_told(tmp_path: Path) -> None:
 def test_a_missing_folder_is_refused_unless_that_is_meant(tmp_path: Path) -> None:
     """semantics 1.3"""
     config = _folder(tmp_path, {})
-    assert "no such folder" in _problems(config)[0]
+    assert "no folder here that can be read" in _problems(config)[0]
     assert load_catalog(config, environ={}, allow_empty=True).invariants == ()
 
 
+def test_what_cannot_be_read_is_told_together_with_what_is_wrong_in_the_rest(tmp_path: Path) -> None:
+    """semantics 1.4: all at once"""
+    config = _folder(tmp_path, {"invariants/a.yaml": item("sql: DELETE FROM orders\nowner: 3")})
+    (tmp_path / "invariants" / "b.yaml").symlink_to("nowhere")
+    assert [line.split(" ")[0] for line in _problems(config)] == [
+        "invariants/a.yaml:4:10:",
+        "invariants/a.yaml:5:12:",
+        "invariants/b.yaml:1:1:",
+    ]
+
+
 def test_a_missing_configuration_says_what_writes_one(tmp_path: Path) -> None:
-    assert "holdtrue init" in _problems(tmp_path / "holdtrue.yaml")[0]
+    (problem,) = _problems(tmp_path / "holdtrue.yaml")
+    assert "holdtrue init" in problem
 
 
 def test_another_folder_may_be_named(tmp_path: Path) -> None:

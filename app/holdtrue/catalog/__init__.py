@@ -3,7 +3,7 @@
 from holdtrue.catalog.building import CONFIG, Examination, build_catalog, content_hash, examine, read_config
 from holdtrue.catalog.computing import computed_columns
 from holdtrue.catalog.definitions import definition_hash
-from holdtrue.catalog.folder import load_catalog, read_texts
+from holdtrue.catalog.folder import examine_files, load_catalog, read_texts
 from holdtrue.catalog.schema import json_schema
 from holdtrue.catalog.secrets import resolve_secret
 from holdtrue.catalog.sql import Inspection, SqlProblem, inspect_sql
@@ -18,6 +18,7 @@ __all__ = [
     "content_hash",
     "definition_hash",
     "examine",
+    "examine_files",
     "inspect_sql",
     "json_schema",
     "load_catalog",

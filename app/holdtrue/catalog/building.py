@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +30,16 @@ class Examination:
         """The problems that refuse the catalog."""
         return tuple(one for one in self.problems if one.fatal)
 
+    def accepted(self) -> Catalog:
+        """The catalog.
+
+        Raises:
+            CatalogRefused: it is refused.
+        """
+        if self.catalog is None:
+            raise CatalogRefused(self.refusals)
+        return self.catalog
+
 
 def build_catalog(texts: Mapping[str, str], *, environ: Mapping[str, str], allow_empty: bool = False) -> Catalog:
     """The catalog that these texts say: ``holdtrue.yaml``, and the files of the folder by relative path.
@@ -37,25 +47,26 @@ def build_catalog(texts: Mapping[str, str], *, environ: Mapping[str, str], allow
     Raises:
         CatalogRefused: with every problem, each at its place; nothing else, whatever the texts hold.
     """
-    examination = examine(texts, environ=environ, allow_empty=allow_empty)
-    if examination.catalog is None:
-        raise CatalogRefused(examination.refusals)
-    return examination.catalog
+    return examine(texts, environ=environ, allow_empty=allow_empty).accepted()
 
 
-def examine(texts: Mapping[str, str], *, environ: Mapping[str, str], allow_empty: bool = False) -> Examination:
-    """The same, for those who also want the warnings of a refused catalog; raises nothing."""
-    problems: list[Problem] = []
+def examine(
+    texts: Mapping[str, str], *, environ: Mapping[str, str], allow_empty: bool = False, unread: Sequence[Problem] = ()
+) -> Examination:
+    """The same, for those who also want the warnings of a refused catalog; raises nothing.
+
+    ``unread`` are the problems of files that could not be read; they are told together with those of the others.
+    """
+    problems = list(unread)
     config = _read_config(texts, environ, problems)
+    refused = any(one.fatal for one in problems)
+    doubted = config is None or any(one.fatal and one.place.file == CONFIG for one in problems)
     around = Surroundings(
         texts=texts,
         lines={name: tuple(text.split("\n")) for name, text in texts.items()},
-        databases=None if config is None else {one.name: one for one in config.databases},
+        databases=None if doubted or config is None else {one.name: one for one in config.databases},
         allow_empty=allow_empty,
     )
-    refused = any(one.fatal for one in problems)
-    if refused:
-        around = Surroundings(texts, around.lines, None, allow_empty)
     invariants: list[Invariant] = []
     names: dict[str, list[Place]] = {}
     for file in sorted(texts):

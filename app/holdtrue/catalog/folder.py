@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from holdtrue.catalog import nodes
-from holdtrue.catalog.building import CONFIG, build_catalog
+from holdtrue.catalog.building import CONFIG, Examination, examine
 from holdtrue.catalog.nodes import compose
 from holdtrue.errors import CatalogRefused
 from holdtrue.model import Catalog, Place, Problem
@@ -22,9 +22,15 @@ def load_catalog(config_path: Path, *, environ: Mapping[str, str], allow_empty: 
     """Read and build in one step.
 
     Raises:
-        CatalogRefused: with every problem.
+        CatalogRefused: with every problem, of files that cannot be read and of those that can.
     """
-    return build_catalog(read_texts(config_path, allow_empty=allow_empty), environ=environ, allow_empty=allow_empty)
+    return examine_files(config_path, environ=environ, allow_empty=allow_empty).accepted()
+
+
+def examine_files(config_path: Path, *, environ: Mapping[str, str], allow_empty: bool = False) -> Examination:
+    """Read and examine in one step; raises nothing."""
+    texts, unread = _gather(Path(config_path), allow_empty)
+    return examine(texts, environ=environ, allow_empty=allow_empty, unread=unread)
 
 
 def read_texts(config_path: Path, *, allow_empty: bool = False) -> dict[str, str]:
@@ -36,7 +42,14 @@ def read_texts(config_path: Path, *, allow_empty: bool = False) -> dict[str, str
     Raises:
         CatalogRefused: something that should be read cannot be.
     """
-    config_path = Path(config_path)
+    texts, unread = _gather(Path(config_path), allow_empty)
+    if unread:
+        raise CatalogRefused(sorted(unread, key=lambda one: one.place))
+    return texts
+
+
+def _gather(config_path: Path, allow_empty: bool) -> tuple[dict[str, str], list[Problem]]:
+    """What could be read, and what could not."""
     problems: list[Problem] = []
     texts: dict[str, str] = {}
     text = _read(config_path, CONFIG, problems)
@@ -45,20 +58,19 @@ def read_texts(config_path: Path, *, allow_empty: bool = False) -> dict[str, str
     name = _folder_name(texts.get(CONFIG, ""))
     folder = config_path.parent / name
     key = Path(os.path.normpath(name)).as_posix()
-    if folder.is_dir():
-        root = Path(os.path.realpath(folder))
-        for path in _files(folder, key, problems):
-            relative = f"{key}/{path.relative_to(folder).as_posix()}"
-            if path.suffix.lower() == ".sql" and not Path(os.path.realpath(path)).is_relative_to(root):
-                continue  # outside, links followed: an invariant that names it is told so
-            content = _read(path, relative, problems)
-            if content is not None:
-                texts[relative] = content
-    elif not allow_empty and text is not None:
-        problems.append(Problem(Place(key, 1, 1), "there is no such folder; invariants are read from it"))
-    if problems:
-        raise CatalogRefused(sorted(problems, key=lambda one: one.place))
-    return texts
+    if not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
+        if not allow_empty and text is not None:
+            problems.append(Problem(Place(key, 1, 1), "there is no folder here that can be read, for the invariants"))
+        return texts, problems
+    root = Path(os.path.realpath(folder))
+    for path in _files(folder, key, problems):
+        relative = f"{key}/{path.relative_to(folder).as_posix()}"
+        if path.suffix.lower() == ".sql" and not Path(os.path.realpath(path)).is_relative_to(root):
+            continue  # outside, links followed: an invariant that names it is told so
+        content = _read(path, relative, problems)
+        if content is not None:
+            texts[relative] = content
+    return texts, problems
 
 
 def _folder_name(text: str) -> str:

@@ -86,6 +86,8 @@ def from_file(node: Scalar, path: str, texts: Mapping[str, str], problems: list[
         message = "`sql_file` names no readable file below the catalog's folder, links followed"
     elif any("\udc80" <= letter <= "\udcff" for letter in texts[joined]):
         message = "`sql_file` names a file that is not UTF-8"
+    elif "\x00" in texts[joined]:
+        message = "`sql_file` names a file with a character that no database takes"
     if message:
         problems.append(Problem(node.place, message, path[:120]))
         return None

@@ -9,10 +9,9 @@ from typing import Annotated
 
 import typer
 
-from holdtrue.catalog import CONFIG, Examination, examine, read_texts
+from holdtrue.catalog import CONFIG, Examination, examine_files
 from holdtrue.cli.exits import ExitCode
 from holdtrue.cli.terminal import paint, say, say_json, visible
-from holdtrue.errors import CatalogRefused
 from holdtrue.model import Problem
 from holdtrue.settings import environment
 
@@ -43,7 +42,7 @@ def check(
 
     Ends with 0 if the catalog can be used (warnings may be there), and with 2 if it is refused.
     """
-    answer = _examine(config, allow_empty)
+    answer = examine_files(config, environ=environment(config, os.environ), allow_empty=allow_empty)
     problems = [(_shown_path(config, one.place.file), one) for one in answer.problems]
     if format is CheckFormat.JSON:
         say_json(_as_data(answer, problems))
@@ -52,14 +51,6 @@ def check(
             say(_annotation(path, problem) if format is CheckFormat.GITHUB else _line(path, problem))
         say(_summary(answer))
     raise typer.Exit(ExitCode.HOLDS if answer.catalog is not None else ExitCode.REFUSED)
-
-
-def _examine(config: Path, allow_empty: bool) -> Examination:
-    try:
-        texts = read_texts(config, allow_empty=allow_empty)
-    except CatalogRefused as refused:
-        return Examination(None, refused.problems)
-    return examine(texts, environ=environment(config, os.environ), allow_empty=allow_empty)
 
 
 def _shown_path(config: Path, name: str) -> str:
