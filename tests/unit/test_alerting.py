@@ -469,3 +469,13 @@ def test_a_skipped_due_time_is_no_try() -> None:
     story.run(Outcome.SKIPPED, after=MINUTE)
     assert story.situation.alert == before.alert
     assert story.situation.standing == before.standing
+
+
+def test_a_run_that_held_without_seeing_all_rows_takes_nothing_back() -> None:
+    """Semantics 0, 7.2: only a complete run resolves. No run is judged so today; the decision does not rely on it."""
+    story = History()
+    story.violated()
+    before = story.alert
+    story.held(complete=False)
+    assert story.alert == before
+    assert story.told == [Reason.FIRED]

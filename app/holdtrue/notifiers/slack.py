@@ -62,7 +62,7 @@ def build_slack(config: NotifierConfig, environ: Mapping[str, str]) -> Notifier:
         SettingsRefused: neither is there, or both are; a secret cannot be read.
     """
     token, webhook = _secret(config, "token", environ), _secret(config, "webhook_url", environ)
-    channel, base_url = _text(config, "channel", environ), _text(config, "api_url", environ)
+    channel, api_url = _text(config, "channel", environ), _text(config, "api_url", environ)
     if (token is None) == (webhook is None):
         raise SettingsRefused(
             f"notifier {config.name!r} needs either `token` and `channel`, or `webhook_url`",

@@ -138,7 +138,8 @@ def _facts(parcel: Parcel) -> list[tuple[str, str]]:
     facts.append(("Database", episode.database))
     if episode.subject is Subject.VIOLATION:
         least = "" if episode.count_complete else "at least "
-        facts.append(("Counted", f"{least}{episode.count}" + (f", at most {episode.peak}" if episode.peak else "")))
+        most = f", at most {episode.peak}" if episode.peak > episode.count else ""
+        facts.append(("Counted", f"{least}{episode.count}{most}"))
     facts.append(("Since", show_moment(episode.fired_at or episode.opened_at)))
     if episode.ended_at is not None:
         facts.append(("Ended", show_moment(episode.ended_at)))
