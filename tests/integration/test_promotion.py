@@ -1,0 +1,328 @@
+"""From a violation on a real standby, through the store, to a test that fails on the bug and passes on the fix."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine
+
+from holdtrue import promotion
+from holdtrue.catalog import computed_columns
+from holdtrue.databases import Databases, Examined
+from holdtrue.errors import NotFound, PromotionRefused
+from holdtrue.model import (
+    BaseRows,
+    Catalog,
+    DatabaseConfig,
+    Dialect,
+    Evidence,
+    Invariant,
+    KeyState,
+    Novelty,
+    Outcome,
+    Returns,
+    ServiceConfig,
+)
+from holdtrue.store import open_store
+from holdtrue.testing import BarrierDatabase, BarrierFailed, load_incident
+from racy import duplicate, schema
+from servers.invariants import ask, postgres_config, sqlite_config
+from servers.postgres import FreshDatabase, PostgresPrimary, wait_for_replay
+from stores import DATABASE, Clock, House, entry, invariant
+
+SAFE = frozenset(
+    {
+        "dispute_id",
+        "refunds",
+        "refunds.state",
+        "refunds.id",
+        "refunds.amount_eur",
+        "disputes.amount_eur",
+        "accounts.version",
+    }
+)
+RULE = replace(
+    invariant("one_settled_refund_per_dispute"),
+    sql=schema.ONE_SETTLED,
+    key=("dispute_id",),
+    columns=SAFE,
+    base_rows=(BaseRows("refunds", (("dispute_id", "dispute_id"),)),),
+    operation="payments.refunds:issue_refund",
+)
+
+
+@pytest.fixture
+def house(sqlite_url: str) -> Iterator[House]:
+    clock = Clock()
+    store = open_store(sqlite_url, clock=clock)
+    made = House(store, clock, sqlite_url)
+    made.install(entry(RULE.name))
+    yield made
+    store.close()
+
+
+def catalog(rule: Invariant = RULE, config: DatabaseConfig | None = None) -> Catalog:
+    database = replace(config or postgres_config("postgresql://nowhere"), name=DATABASE)
+    return Catalog((rule,), ServiceConfig(databases=(database,), external_url="https://holdtrue.example/"), (), "hash")
+
+
+def look(databases: Databases, rule: Invariant = RULE) -> Examined:
+    answer = ask(databases, rule, never_seen=lambda tallied, _complete: tuple(tallied.keys))
+    assert isinstance(answer, Examined), answer
+    return answer
+
+
+def save(house: House, examined: Examined) -> int:
+    """Keep the run as monitoring does; the open alert's number, or 0."""
+    (claim,) = house.claim()
+    counted = examined.tallied.counted
+    run = house.run(claim, examined.outcome, counted=counted, returned=counted, position=examined.position)
+    now = house.clock.now
+    keys = tuple(
+        KeyState(key, disposition, Novelty.NEW, now, now, now)
+        for key, (disposition, _) in examined.tallied.keys.items()
+    )
+    (saved,) = house.save(house.finished(claim, run=run, evidence=examined.evidence, key_changes=keys))
+    assert not saved.dropped
+    house.clock.now = max(house.clock.now, claim.due_at) + (claim.lease_until - house.clock.now) * 60
+    alerts = house.store.alerts.find_open(RULE.name)
+    return alerts[0].id if alerts else 0
+
+
+def incident_of(ticket: Any, folder: Path) -> Any:
+    folder.mkdir(exist_ok=True)
+    for path, text in ticket.files:
+        (folder / path).write_text(text, encoding="utf-8")
+    checksum = json.loads(dict(ticket.files)["ticket.json"])["checksum"]
+    return load_incident(folder / "incident.json", checksum=checksum)
+
+
+@pytest.fixture
+def standby(postgres_database: FreshDatabase) -> Iterator[Databases]:
+    databases = Databases(environ={}, application_name="holdtrue-promotion")
+    databases.configure([postgres_config(postgres_database.standby_url)])
+    statements = [one for one in schema.POSTGRESQL.split(";") if one.strip()]
+    postgres_database.execute([*statements, *schema.ROWS])
+    postgres_database.execute(
+        "INSERT INTO refunds (dispute_id, amount_eur, state) VALUES ('dsp_1', 40, 'failed'), ('dsp_1', 40, 'failed')"
+    )
+    yield databases
+    databases.close()
+
+
+def settle(connection: Any) -> None:
+    connection.execute("INSERT INTO refunds (dispute_id, amount_eur, state) VALUES ('dsp_1', 40, 'settled')")
+
+
+def test_a_writer_kept_open_across_the_last_good_run_is_found_in_observed(
+    standby: Databases, postgres_database: FreshDatabase, house: House, tmp_path: Path
+) -> None:
+    """semantics 3.2, 9.3: its id is below the snapshot's xmax; the standby's own list of running ones is empty."""
+    with postgres_database.connect(autocommit=False) as slow:
+        settle(slow)
+        slow_xid = slow.execute("SELECT pg_current_xact_id()::text::int8").fetchone()[0]  # type: ignore[index]
+        # Others commit meanwhile, so that the open one lies inside the band of the next snapshot.
+        postgres_database.execute("INSERT INTO accounts VALUES ('acc_2', 0, 0)")
+        good = look(standby)
+        assert good.outcome is Outcome.HELD
+        xmin, xmax = (int(one) for one in good.position.snapshot.split(":")[:2])
+        assert slow_xid < xmax
+        assert slow_xid in (good.position.in_progress or ())
+        assert slow_xid >= xmin
+        save(house, good)
+        with postgres_database.connect(autocommit=False) as quick:
+            settle(quick)
+            quick.commit()
+        slow.commit()
+    wait_for_replay(postgres_database.replica)
+    bad = look(standby)
+    assert bad.outcome is Outcome.VIOLATED
+    alert = save(house, bad)
+    ticket = promotion.promote(house.store, catalog(), alert, by="ana", now=house.clock.now)
+    frozen = incident_of(ticket, tmp_path / ticket.id)
+    observed = {one.table: one.rows for one in frozen.incident.observed}
+    seed = {one.table: one for one in frozen.incident.seed}
+    assert [row[3] for row in observed["refunds"]] == ["settled", "settled"]
+    assert [row[3] for row in seed["refunds"].rows] == ["failed", "failed"]
+    assert set(seed) == {"accounts", "disputes", "refunds"}
+    record = json.loads(dict(ticket.files)["ticket.json"])
+    assert record["writers"][0]["transaction"] == slow_xid
+    assert record["overlap"].startswith("proved by commit order")
+    assert record["split"] == "by transaction"
+    assert record["page"] == f"https://holdtrue.example/alerts/{alert}"
+    assert house.store.tickets.get(ticket.id).files == ticket.files
+    assert any(line.action == "alert.promote" for line in house.store.reads.audit(10))
+
+
+def race_on_standby(standby: Databases, database: FreshDatabase, house: House) -> int:
+    save(house, look(standby))
+    with database.connect() as connection:
+        settle(connection)
+        settle(connection)
+    wait_for_replay(database.replica)
+    return save(house, look(standby))
+
+
+def test_the_scaffold_fails_on_the_bug_and_passes_on_each_fix(
+    standby: Databases,
+    postgres_database: FreshDatabase,
+    house: House,
+    tmp_path: Path,
+    postgres_primary: PostgresPrimary,
+) -> None:
+    alert = race_on_standby(standby, postgres_database, house)
+    frozen = incident_of(
+        promotion.promote(house.store, catalog(), alert, by="ana", now=house.clock.now), tmp_path / "one"
+    )
+    # Keys are not declared safe: what the code is called with stands in the frozen block.
+    dispute = next(one for one in frozen.incident.seed if one.table == "disputes").rows[0][0]
+    assert dispute != "dsp_1"
+
+    def build(url: str) -> None:
+        engine = create_engine(url)
+        with engine.begin() as connection:
+            for statement in schema.POSTGRESQL.split(";"):
+                if statement.strip():
+                    connection.exec_driver_sql(statement)
+        engine.dispose()
+
+    def run_with(code: Any) -> Any:
+        def run(db: BarrierDatabase) -> None:
+            code(db.engine)
+
+        return run
+
+    database = BarrierDatabase("postgresql", build, postgres_primary.url)
+    previous = duplicate.DISPUTE["d"]
+    duplicate.DISPUTE["d"] = str(dispute)
+    try:
+        with pytest.raises(BarrierFailed, match="violated: one_settled_refund_per_dispute returned 1 row"):
+            frozen.check(run_with(duplicate.buggy), run_with(duplicate.buggy), database)
+        for fix in (duplicate.right_lock_parent, duplicate.right_serializable):
+            frozen.check(run_with(fix), run_with(fix), database)
+        with database.engine.begin() as connection:
+            connection.exec_driver_sql("DELETE FROM refunds")
+            connection.exec_driver_sql(schema.UNIQUE)
+        frozen.check(run_with(duplicate.right_unique_index), run_with(duplicate.right_unique_index), database)
+    finally:
+        duplicate.DISPUTE["d"] = previous
+        database.close()
+
+
+def test_hashed_columns_leave_as_fresh_stand_ins_that_still_join(
+    standby: Databases, postgres_database: FreshDatabase, house: House
+) -> None:
+    """semantics 4.4: equal for equal input across tables, under a salt that is thrown away."""
+    alert = race_on_standby(standby, postgres_database, house)
+    now = house.clock.now
+    one, two = (promotion.preview(house.store, catalog(), alert, by="ana", now=now) for _ in range(2))
+    kept = [row for item in house.store.alerts.get(alert).evidence for row in item.evidence.rows]
+    stored = {value for row in kept if row.table == "disputes" for value in row.values}
+    for ticket in (one, two):
+        data = json.loads(dict(ticket.files)["incident.json"])
+        tables = {part["table"]: part for part in data["seed"]}
+        dispute = tables["disputes"]["rows"][0][0]
+        assert {row[1] for row in tables["refunds"]["rows"]} == {dispute}
+        assert tables["disputes"]["rows"][0][1] == tables["accounts"]["rows"][0][0]
+        assert dispute not in stored
+        assert all("dsp_1" not in text and "acc_1" not in text for _, text in ticket.files)
+    assert dict(one.files)["incident.json"] != dict(two.files)["incident.json"]
+    assert "disputes.id" in json.loads(dict(one.files)["ticket.json"])["stand_ins"]
+    assert house.store.tickets.list(alert) == (), "a preview keeps nothing"
+
+
+def test_a_file_is_split_by_key_and_says_so(tmp_path: Path, house: House) -> None:
+    """semantics 9.3: SQLite keeps no writers."""
+    path = tmp_path / "refunds.db"
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        for statement in (*schema.SQLITE.split(";"), *schema.ROWS):
+            if statement.strip():
+                connection.exec_driver_sql(statement)
+    databases = Databases(environ={})
+    config = sqlite_config(path)
+    databases.configure([config])
+    try:
+        save(house, look(databases))
+        with engine.begin() as connection:
+            for _ in range(2):
+                connection.exec_driver_sql(duplicate.INSERT.replace(":d", "'dsp_1'"))
+        alert = save(house, look(databases))
+    finally:
+        databases.close()
+        engine.dispose()
+    ticket = promotion.promote(house.store, catalog(config=config), alert, by="ana", now=house.clock.now)
+    frozen = incident_of(ticket, tmp_path / "ticket")
+    assert json.loads(dict(ticket.files)["ticket.json"])["split"] == "by key, not by transaction"
+    assert {one.table for one in frozen.incident.seed} == {"accounts", "disputes"}
+    assert len([row for one in frozen.incident.observed for row in one.rows]) == 2
+
+    def build(url: str) -> None:
+        fresh = create_engine(url)
+        with fresh.begin() as connection:
+            for statement in schema.SQLITE.split(";"):
+                if statement.strip():
+                    connection.exec_driver_sql(statement)
+        fresh.dispose()
+
+    database = BarrierDatabase("sqlite", build, lambda: "")
+    dispute = next(one for one in frozen.incident.seed if one.table == "disputes").rows[0][0]
+    previous = duplicate.DISPUTE["d"]
+    duplicate.DISPUTE["d"] = str(dispute)
+    try:
+        with pytest.raises(BarrierFailed, match="violated: "):
+            frozen.check(lambda db: duplicate.buggy(db.engine), lambda db: duplicate.buggy(db.engine), database)
+    finally:
+        duplicate.DISPUTE["d"] = previous
+        database.close()
+
+
+def alert_with(house: House, *evidence: Evidence) -> int:
+    (claim,) = house.claim()
+    house.save(house.finished(claim, Outcome.VIOLATED, evidence=evidence))
+    return house.store.alerts.find_open(RULE.name)[0].id
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"returns": Returns.COUNT}, "rows_sql: SELECT"),
+        ({"base_rows": ()}, "base_rows: "),
+        ({}, "no rows were kept"),
+        ({"name": "another"}, "has left the catalog"),
+    ],
+)
+def test_what_cannot_become_a_ticket_is_refused_with_the_line_to_add(
+    changes: dict[str, Any], says: str, house: House
+) -> None:
+    """semantics 9.1."""
+    alert = alert_with(house)
+    with pytest.raises(PromotionRefused) as found:
+        promotion.promote(house.store, catalog(replace(RULE, **changes)), alert, by="ana", now=house.clock.now)
+    assert says in str(found.value)
+    assert house.store.tickets.list(alert) == ()
+
+
+def test_a_column_that_the_text_computes_with_must_be_safe(
+    standby: Databases, postgres_database: FreshDatabase, house: House
+) -> None:
+    """semantics 4.4: the YAML line to add is printed; a database's cap counts too."""
+    assert "refunds.state" in computed_columns(schema.ONE_SETTLED, Dialect.POSTGRESQL)
+    alert = race_on_standby(standby, postgres_database, house)
+    now = house.clock.now
+    unsafe = catalog(replace(RULE, columns=SAFE - {"refunds.state"}))
+    with pytest.raises(PromotionRefused, match=r"columns: \{refunds\.state: safe\}"):
+        promotion.promote(house.store, unsafe, alert, by="ana", now=now)
+    capped = catalog(RULE, replace(postgres_config("postgresql://nowhere"), safe_columns=frozenset({"refunds.id"})))
+    with pytest.raises(PromotionRefused, match=r"safe_columns of the database: \[refunds\.state\]"):
+        promotion.promote(house.store, capped, alert, by="ana", now=now)
+
+
+def test_an_alert_that_does_not_exist_is_not_found(house: House) -> None:
+    with pytest.raises(NotFound):
+        promotion.promote(house.store, catalog(), 4711, by="ana", now=house.clock.now)
