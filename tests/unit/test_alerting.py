@@ -2,136 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
-import pytest
-
-from holdtrue.alerting import decide, review, withdraw
-from holdtrue.model import (
-    AlertState,
-    Decision,
-    Ending,
-    Episode,
-    Event,
-    Failure,
-    FailureReason,
-    Health,
-    Interval,
-    Invariant,
-    Mark,
-    Outcome,
-    Policy,
-    Position,
-    Reason,
-    Run,
-    RunKind,
-    Severity,
-    Situation,
-    Standing,
-    fresh_for,
-)
-
-START = datetime(2026, 11, 29, 12, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
-LOST = Failure(FailureReason.LOST, "the replica went away")
-
-
-def invariant(
-    *, key: Sequence[str] = ("id",), definition: str = "d1", every: timedelta = 15 * MINUTE, **policy: object
-) -> Invariant:
-    return Invariant(
-        name="gate_open",
-        sql="SELECT id FROM gate",
-        databases=("payments",),
-        schedule=Interval(every),
-        definition=definition,
-        key=tuple(key),
-        owner="payments-oncall",
-        severity=Severity.CRITICAL,
-        policy=Policy(**policy),  # type: ignore[arg-type]
-    )
-
-
-class History:
-    """Plays runs and time on an alert as the store would keep it."""
-
-    def __init__(self, **policy: object) -> None:
-        self.rule = invariant(**policy)  # type: ignore[arg-type]
-        self.now = START
-        self.situation = Situation(Standing("gate_open", "payments", since=START))
-        self.episodes: dict[int, Episode] = {}
-        self.events: list[Event] = []
-        self.runs = 0
-
-    def run(self, outcome: Outcome, counted: int = 0, *, after: timedelta = 15 * MINUTE, **of: object) -> Decision:
-        self.now += after
-        self.runs += 1
-        failure = LOST if outcome is Outcome.ERRORED else None
-        made = Run(
-            "gate_open",
-            "payments",
-            self.rule.definition,
-            self.now,
-            self.now,
-            outcome,
-            id=self.runs,
-            counted=counted,
-            failure=failure,
-            position=Position("r1", self.now, freshness_proven=True),
-        )
-        made = replace(made, **of)  # type: ignore[arg-type]
-        decision = decide(made, self.situation, self.rule, self.now)
-        self.take(decision)
-        return decision
-
-    def violated(self, counted: int = 1, **of: object) -> Decision:
-        return self.run(Outcome.VIOLATED, counted, **of)  # type: ignore[arg-type]
-
-    def held(self, **of: object) -> Decision:
-        return self.run(Outcome.HELD, **of)  # type: ignore[arg-type]
-
-    def errored(self, **of: object) -> Decision:
-        return self.run(Outcome.ERRORED, **of)  # type: ignore[arg-type]
-
-    def wait(self, how_long: timedelta) -> Decision | None:
-        self.now += how_long
-        decision = review(self.situation, self.rule, self.now)
-        if decision is not None:
-            self.take(decision)
-        return decision
-
-    def take(self, decision: Decision) -> None:
-        one = replace(self.situation, standing=decision.standing)
-        for change in decision.changes:
-            episode = change.episode
-            if not episode.id:
-                episode = replace(episode, id=len(self.episodes) + 1)
-            before = self.episodes.get(episode.id)
-            numbers = [event.number for event in change.events]
-            first = (before.events if before else 0) + 1
-            assert numbers == list(range(first, first + len(numbers)))
-            assert episode.events == first + len(numbers) - 1
-            self.episodes[episode.id] = episode
-            self.events += [replace(event, episode=episode.id) for event in change.events]
-            place = "alert" if episode.subject == "violation" else "unchecked"
-            if episode.open:
-                one = replace(one, **{place: episode})
-            else:
-                one = replace(one, **{place: None})
-                if place == "alert":
-                    one = replace(one, previous=episode)
-        self.situation = one
-
-    @property
-    def told(self) -> list[Reason]:
-        return [event.reason for event in self.events if event.reason is not None]
-
-    @property
-    def alert(self) -> Episode:
-        assert self.situation.alert is not None
-        return self.situation.alert
+from histories import LOST, MINUTE, History
+from holdtrue.alerting import withdraw
+from holdtrue.model import AlertState, Ending, Health, Mark, Reason, RunKind
 
 
 def test_a_violated_run_fires_at_the_first_look_and_says_so() -> None:
@@ -173,19 +49,6 @@ def test_case_092_an_error_between_two_violations_changes_nothing_but_health() -
     story.violated()
     assert story.told == [Reason.FIRED]
     assert story.situation.standing.health is Health.OK
-
-
-def test_case_092_unchecked_comes_only_once_the_last_good_run_is_old() -> None:
-    """Case 092, semantics 6."""
-    story = History()
-    story.violated()
-    story.errored()
-    assert story.wait(MINUTE) is None
-    story.wait(fresh_for(story.rule.schedule, story.rule.timeout))
-    assert story.told == [Reason.FIRED, Reason.UNCHECKED]
-    assert story.situation.standing.health is Health.STALE
-    assert "connection lost" in story.events[-1].detail
-    assert story.alert.state is AlertState.FIRING
 
 
 def test_case_093_one_problem_is_told_when_it_opens_grows_and_ends() -> None:
@@ -421,54 +284,6 @@ def test_leaving_the_catalog_while_pending_is_silent() -> None:
     story.take(decision)
     assert story.told == []
     assert story.episodes[1].ending is Ending.WITHDRAWN
-
-
-def test_a_pair_that_never_looked_is_told_once_it_is_overdue() -> None:
-    """Semantics 6: unchecked is owed on never + fresh_for."""
-    story = History()
-    assert story.wait(30 * MINUTE) is None
-    story.wait(MINUTE)
-    assert story.told == [Reason.UNCHECKED]
-    assert story.situation.standing.health is Health.NEVER
-    assert "never looked" in story.events[-1].detail
-    story.errored()
-    assert story.wait(MINUTE) is None
-    assert story.told == [Reason.UNCHECKED]
-
-
-@pytest.mark.parametrize(
-    ("outcome", "found"), [(Outcome.HELD, "it holds"), (Outcome.VIOLATED, "it is violated, 4 counted")]
-)
-def test_the_next_good_run_recovers_and_says_what_it_found(outcome: Outcome, found: str) -> None:
-    """Semantics 6: recovered means that we looked, not that all is well."""
-    story = History()
-    story.held()
-    story.wait(timedelta(hours=3))
-    story.run(outcome, 4 if outcome is Outcome.VIOLATED else 0, after=MINUTE)
-    assert Reason.RECOVERED in story.told
-    recovered = next(event for event in story.events if event.reason is Reason.RECOVERED)
-    assert found in recovered.detail
-    assert story.episodes[1].ending is Ending.RECOVERED
-
-
-def test_a_result_that_is_old_already_recovers_nothing() -> None:
-    """Semantics 0: a run that took hours to be saved says nothing of now."""
-    story = History()
-    story.held()
-    story.wait(timedelta(hours=3))
-    story.held(started_at=story.now - timedelta(hours=2))
-    assert Reason.RECOVERED not in story.told
-    assert story.situation.standing.health is Health.STALE
-
-
-def test_a_skipped_due_time_is_no_try() -> None:
-    """Semantics 7.2, 2.5: missed due times move nothing but time."""
-    story = History()
-    story.violated()
-    before = story.situation
-    story.run(Outcome.SKIPPED, after=MINUTE)
-    assert story.situation.alert == before.alert
-    assert story.situation.standing == before.standing
 
 
 def test_a_run_that_held_without_seeing_all_rows_takes_nothing_back() -> None:
