@@ -63,6 +63,7 @@ class EmbeddedPostgres:
         self.settings: dict[str, str] = dict(settings or {})
         self.password = secrets.token_urlsafe(12)
         self._keeper: subprocess.Popen[bytes] | None = None
+        self._log_from = 0
         self._upstream: EmbeddedPostgres | None = None
         self._fixed_port = port != 0
 
@@ -189,6 +190,7 @@ class EmbeddedPostgres:
 
     def _launch(self, binaries: Path) -> None:
         (self.data / "postmaster.pid").unlink(missing_ok=True)
+        self._log_from = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
             self._keeper = subprocess.Popen(  # noqa: S603  our own constant script and paths
                 ["/bin/sh", "-c", _KEEPER, "keeper", str(binaries / "postgres"), "-D", str(self.data)],
@@ -226,12 +228,11 @@ class EmbeddedPostgres:
     def _log_tail(self) -> str:
         try:
             with self.log_file.open("rb") as file:
-                file.seek(max(0, self.log_file.stat().st_size - 2000))
-                tail = file.read().decode("utf-8", "replace")
+                # Only what this start wrote: an earlier stop ends the sessions with a FATAL line each.
+                file.seek(max(self._log_from, self.log_file.stat().st_size - 2000))
+                return file.read().decode("utf-8", "replace")
         except OSError:
             return ""
-        # Only what this start wrote: an earlier stop ends the sessions with a FATAL line each.
-        return tail.rpartition("starting PostgreSQL")[2]
 
     def _end_keeper(self) -> None:
         keeper, self._keeper = self._keeper, None
