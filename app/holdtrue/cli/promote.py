@@ -1,0 +1,180 @@
+"""holdtrue promote: makes a ticket of an alert, and writes its barrier test here"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+import typer
+
+from holdtrue.cli.client import service_client
+from holdtrue.cli.options import ConfigOption, Format, FormatOption, UrlOption
+from holdtrue.cli.reading import Reading, ThroughService, ThroughStore, find_alert, open_store_of
+from holdtrue.cli.terminal import paint, say, say_json, visible
+from holdtrue.errors import Refused, ServiceError
+from holdtrue.settings import environment, load_settings
+
+if TYPE_CHECKING:
+    from holdtrue.cli.client import ServiceClient
+    from holdtrue.store import Store
+
+Json = dict[str, Any]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,200}", re.ASCII)
+_BY_STORE = "store"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("promote")(promote)
+
+
+def promote(  # noqa: PLR0917  typer makes options of them
+    alert: Annotated[str, typer.Argument(metavar="ALERT", help="Its number, or NAME[@DATABASE] of the open one.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="The folder to make. [default: ./tests/incidents/<ticket>]"),
+    ] = None,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Print exactly what would leave; record and write nothing.")
+    ] = False,
+    config: ConfigOption = None,
+    url: UrlOption = None,
+    format_: FormatOption = Format.TEXT,
+) -> None:
+    """Make a ticket of an alert and write its barrier test. Exit code: 0 if it is there."""
+    with _open_promoting(config, url) as promoting:
+        number = find_alert(promoting.reading, alert)
+        shown = promoting.promote(number, preview=True)
+        if preview:
+            _show(shown, format_)
+            return
+        # Where it would be written is settled before anything is recorded.
+        folder = out if out is not None else Path("tests") / "incidents" / safe_name(str(shown["id"]))
+        refuse_present(folder)
+        ticket = promoting.promote(number, preview=False)
+    write_folder(folder, ticket["files"])
+    if format_ is Format.JSON:
+        say_json({**{name: ticket[name] for name in ticket if name != "files"}, "folder": str(folder)})
+        return
+    test = next((name for name in sorted(ticket["files"]) if name.startswith("test_")), "")
+    say(paint(f"ticket {visible(str(ticket['id']))}: {len(ticket['files'])} files in {visible(str(folder))}", "bold"))
+    say(f"  wire run_a and run_b in {visible(str(folder / test))}, then: pytest {visible(str(folder))}")
+
+
+def safe_name(name: str) -> str:
+    """The name, if it can be one file or folder below ours and nothing else.
+
+    Raises:
+        ServiceError: a service sent a name that would lead elsewhere.
+    """
+    if not _NAME.fullmatch(name) or ".." in name:
+        raise ServiceError("the service sent a file name that leads out of the folder; nothing was written")
+    return name
+
+
+def refuse_present(folder: Path) -> None:
+    """Never write over a test that may have been wired.
+
+    Raises:
+        Refused: the folder is there and has something in it, or is no folder.
+    """
+    if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
+        raise Refused(
+            f"{folder} is there already, and its test may have been wired",
+            remedy="move it away, or give --out another folder",
+        )
+
+
+def write_folder(folder: Path, files: Mapping[str, str]) -> None:
+    """Write the files and then give the folder its name, so that half a ticket never looks like one.
+
+    Raises:
+        ServiceError: a file's name leads elsewhere; nothing was written.
+        Refused: the folder came about meanwhile, or cannot be written.
+    """
+    names = {safe_name(str(path)): str(text) for path, text in files.items()}
+    partial = folder.parent / f".{folder.name}.{os.getpid()}.partial"
+    try:
+        partial.mkdir(parents=True)
+        for name, text in names.items():
+            (partial / name).write_text(text, encoding="utf-8", newline="")
+        refuse_present(folder)
+        partial.replace(folder)
+    except OSError as problem:
+        raise Refused(
+            f"{folder} cannot be written: {problem.strerror or type(problem).__name__}",
+            remedy="give --out another folder",
+        ) from problem
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+class _Promoting(Protocol):
+    """Promotion through the service or the store."""
+
+    @property
+    def reading(self) -> Reading:
+        """Where an alert is looked up."""
+        ...
+
+    def promote(self, number: int, *, preview: bool) -> Json:
+        """The ticket in the shape of `holdtrue.reports`."""
+        ...
+
+
+@contextmanager
+def _open_promoting(config: Path | None, url: str | None) -> Iterator[_Promoting]:
+    settings = load_settings(config, os.environ, url=url)
+    client = service_client(settings)
+    if client is not None:
+        with client:
+            yield _ThroughService(client)
+        return
+    with open_store_of(settings) as store:
+        yield _ThroughStore(store, environment(settings.config, os.environ))
+
+
+class _ThroughService:
+    """Asks /api/v1; the files come back."""
+
+    def __init__(self, client: ServiceClient) -> None:
+        self._client = client
+        self.reading: Reading = ThroughService(client)
+
+    def promote(self, number: int, *, preview: bool) -> Json:
+        return self._client.post("alerts", str(number), "promote", body={"preview": preview})
+
+
+class _ThroughStore:
+    """Promotes under the catalog that is in force in the store."""
+
+    def __init__(self, store: Store, environ: Mapping[str, str]) -> None:
+        self._store = store
+        self._environ = environ
+        self.reading: Reading = ThroughStore(store, environ)
+
+    def promote(self, number: int, *, preview: bool) -> Json:
+        from holdtrue import promotion, reports  # only where the store is opened: the client needs none of it
+        from holdtrue.catalog import build_catalog
+
+        current = self._store.catalogs.current()
+        if current is None:
+            raise Refused("no catalog is in force in the store", remedy="run `holdtrue serve` once")
+        catalog = build_catalog(dict(current.texts), environ=self._environ, allow_empty=True)
+        make = promotion.preview if preview else promotion.promote
+        return reports.ticket(make(self._store, catalog, number, by=_BY_STORE, now=self._store.now()))
+
+
+def _show(ticket: Json, format_: Format) -> None:
+    if format_ is Format.JSON:
+        say_json(ticket)
+        return
+    for path in sorted(ticket["files"]):
+        say(paint(f"── {visible(path)}", "bold"))
+        say(visible(ticket["files"][path].rstrip("\n"), keep_newlines=True))

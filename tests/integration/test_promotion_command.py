@@ -1,0 +1,211 @@
+"""``holdtrue promote``: through the store and through a service, never over a wired test, never outside its folder."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine
+
+from holdtrue.catalog import load_catalog
+from holdtrue.cli import run as command
+from holdtrue.cli.promote import refuse_present, safe_name, write_folder
+from holdtrue.databases import Databases, Examined, Look, examine_invariant
+from holdtrue.errors import Refused, ServiceError
+from holdtrue.model import KeyState, Novelty
+from holdtrue.store import open_store
+from holdtrue.testing import load_incident
+from racy import duplicate, schema
+from servers.invariants import HASHER
+from stores import Clock, House, entry
+
+NAME = "one_settled_refund_per_dispute"
+HOLDTRUE = """
+store: {url: "sqlite:///holdtrue.db"}
+databases:
+  payments:
+    replicas: [{name: file, url: "sqlite:///refunds.db"}]
+    freshness: none
+    allow_primary: true
+"""
+INVARIANTS = f"""
+version: 1
+invariants:
+  - name: {NAME}
+    database: payments
+    sql: |
+      SELECT dispute_id, count(*) AS refunds FROM refunds WHERE state = 'settled' GROUP BY dispute_id HAVING count(*) > 1
+    key: [dispute_id]
+    columns: {{refunds.state: safe, refunds.amount_eur: safe}}
+    base_rows:
+      - {{table: refunds, where: {{dispute_id: dispute_id}}}}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a configuration, a broken database, and a store whose alert 1 is open."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HOLDTRUE_URL", raising=False)
+    (tmp_path / "holdtrue.yaml").write_text(HOLDTRUE, encoding="utf-8")
+    (tmp_path / "invariants").mkdir()
+    (tmp_path / "invariants" / "refunds.yaml").write_text(INVARIANTS, encoding="utf-8")
+    engine = create_engine(f"sqlite:///{tmp_path / 'refunds.db'}")
+    with engine.begin() as connection:
+        for statement in (*schema.SQLITE.split(";"), *schema.ROWS):
+            if statement.strip():
+                connection.exec_driver_sql(statement)
+        for _ in range(2):
+            connection.exec_driver_sql(duplicate.INSERT.replace(":d", "'dsp_1'"))
+    engine.dispose()
+    catalog = load_catalog(tmp_path / "holdtrue.yaml", environ={})
+    rule = catalog.invariants[0]
+    databases = Databases(environ={})
+    databases.configure(catalog.config.databases)
+
+    def examine(look: Look) -> Examined:
+        return examine_invariant(look, rule, hasher=HASHER, never_seen=lambda tallied, _complete: tuple(tallied.keys))
+
+    examined = databases.look("payments", time_limit=rule.timeout, newest_good=None, examine=examine)
+    databases.close()
+    assert isinstance(examined, Examined)
+    store = open_store(f"sqlite:///{tmp_path / 'holdtrue.db'}", clock=Clock())
+    store.upgrade()
+    house = House(store, Clock(), "")
+    texts = dict(catalog.texts)
+    new = replace(entry(NAME), definition=rule.definition)
+    store.catalogs.install(texts, catalog.content_hash, "ana", [new], withdraw=lambda *_: None, notifiers=())
+    house.generation = 1
+    (claim,) = house.claim()
+    now = house.clock.now
+    keys = tuple(KeyState(key, kind, Novelty.NEW, now, now, now) for key, (kind, _) in examined.tallied.keys.items())
+    run = house.run(claim, examined.outcome, counted=1, returned=1, position=examined.position)
+    house.save(house.finished(claim, run=run, evidence=examined.evidence, key_changes=keys))
+    store.close()
+    return tmp_path
+
+
+def test_an_alert_becomes_a_folder_by_its_name(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["promote", NAME]) == 0
+    folder = place / "tests" / "incidents" / f"{NAME}_1"
+    assert {one.name for one in folder.iterdir()} == {
+        f"test_incident_{NAME}_1.py",
+        "incident.json",
+        "incident_schema.sql",
+        "ticket.json",
+        "README.md",
+    }
+    record = json.loads((folder / "ticket.json").read_text(encoding="utf-8"))
+    frozen = load_incident(folder / "incident.json", checksum=record["checksum"])
+    assert frozen.engine == "sqlite"
+    assert frozen.incident.sql.startswith("SELECT dispute_id")
+    assert record["created_by"] == "store"
+    assert f"wire run_a and run_b in tests/incidents/{NAME}_1/test_incident" in capsys.readouterr().out
+    assert not [one for one in folder.parent.iterdir() if "partial" in one.name]
+
+
+def test_a_wired_test_is_never_written_over_and_nothing_is_recorded(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["promote", "1", "--out", "here"]) == 0
+    (place / "here" / "README.md").write_text("mine", encoding="utf-8")
+    assert command(["promote", "1", "--out", "here"]) == 2
+    assert "may have been wired" in capsys.readouterr().err
+    assert (place / "here" / "README.md").read_text(encoding="utf-8") == "mine"
+    store = open_store(f"sqlite:///{place / 'holdtrue.db'}")
+    try:
+        assert len(store.tickets.list(1)) == 1
+        assert len([line for line in store.reads.audit(50) if line.action == "alert.promote"]) == 1
+    finally:
+        store.close()
+
+
+def test_a_preview_prints_every_file_and_leaves_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["promote", f"{NAME}@payments", "--preview"]) == 0
+    shown = capsys.readouterr().out
+    assert "── incident.json" in shown
+    assert "raise NotWired" in shown
+    assert "dsp_1" not in shown, "a column that is not declared safe does not leave"
+    assert not (place / "tests").exists()
+    store = open_store(f"sqlite:///{place / 'holdtrue.db'}")
+    try:
+        assert store.tickets.list(1) == ()
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("reference", ["99", "no_such_rule", f"{NAME}@elsewhere"])
+def test_an_alert_that_is_not_there_is_refused(reference: str, place: Path) -> None:
+    assert command(["promote", reference]) == 2
+    assert not (place / "tests").exists()
+
+
+@contextmanager
+def service(answer: dict[str, object]) -> Iterator[str]:
+    """Something at HOLDTRUE_URL that answers every promotion with ``answer``."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            body = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+def test_files_of_a_service_are_written_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """semantics 11.1."""
+    monkeypatch.chdir(tmp_path)
+    with service({"id": "rule_7", "files": {"test_incident_rule_7.py": "x = 1\n", "README.md": "\u2028"}}) as url:
+        assert command(["promote", "7", "--url", url]) == 0
+    folder = tmp_path / "tests" / "incidents" / "rule_7"
+    assert (folder / "README.md").read_bytes() == "\u2028".encode()
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil.py", "/tmp/evil.py", "a/../../evil.py", "..", "", ".", "a\\b", "C:evil", "x\x00"]
+)
+def test_a_service_cannot_write_outside_of_the_folder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with service({"id": "rule_7", "files": {"README.md": "fine", name: "evil"}}) as url:
+        assert command(["promote", "7", "--url", url]) == 4
+    with service({"id": name, "files": {}}) as url:
+        assert command(["promote", "7", "--url", url]) == 4
+    assert "leads out of the folder" in capsys.readouterr().err
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_a_folder_is_whole_or_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ServiceError):
+        write_folder(tmp_path / "one", {"a.py": "", "../b.py": ""})
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(Refused):
+        refuse_present(tmp_path / "link")
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(Refused):
+        write_folder(tmp_path / "file" / "below", {"a.py": ""})
+    assert safe_name("test_incident_x.py") == "test_incident_x.py"
