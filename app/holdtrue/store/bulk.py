@@ -56,21 +56,23 @@ def update_many(connection: Connection, table: Table, key: str, values: Sequence
 def insert_many(connection: Connection, table: Table, values: Sequence[Values]) -> None:
     """Insert many rows."""
     if values and connection.dialect.name == "postgresql":
-        connection.execute(_insert_given(table, tuple(values[0]), None), {"rows": _json(values)})
+        connection.execute(_insert_given(table, tuple(values[0]), ()), {"rows": _json(values)})
     elif values:
         connection.execute(insert(table), values)
 
 
-def number_many(connection: Connection, table: Table, values: Sequence[Values], by: str) -> Mapping[Any, int]:
-    """Insert many rows; their new ids, by the column ``by``, in which no two of them are equal."""
+def number_many(
+    connection: Connection, table: Table, values: Sequence[Values], *by: str
+) -> Mapping[tuple[Any, ...], int]:
+    """Insert many rows; their new ids by the columns ``by``, in which no two of them are equal."""
     if not values:
         return {}
     if connection.dialect.name == "postgresql":
         found = connection.execute(_insert_given(table, tuple(values[0]), by), {"rows": _json(values)})
-        return {row[0]: row[1] for row in found}
+        return {tuple(row[:-1]): row[-1] for row in found}
     new = insert(table).returning(table.c.id, sort_by_parameter_order=True)
     ids = connection.execute(new, values).scalars()
-    return {row[by]: number for row, number in zip(values, ids, strict=True)}
+    return {tuple(row[name] for name in by): number for row, number in zip(values, ids, strict=True)}
 
 
 def upsert_many(
@@ -101,9 +103,9 @@ def _update_given(table: Table, key: str, names: tuple[str, ...]) -> Update:
 
 
 @lru_cache(maxsize=128)
-def _insert_given(table: Table, names: tuple[str, ...], by: str | None) -> Insert | ReturningInsert[Any]:
+def _insert_given(table: Table, names: tuple[str, ...], by: tuple[str, ...]) -> Insert | ReturningInsert[Any]:
     statement = insert(table).from_select(list(names), _rows_given(table, names))
-    return statement if by is None else statement.returning(table.c[by], table.c.id)
+    return statement.returning(*(table.c[name] for name in by), table.c.id) if by else statement
 
 
 @lru_cache(maxsize=128)

@@ -13,7 +13,7 @@ from holdtrue.model import Generation
 from holdtrue.store import rows
 from holdtrue.store.among import among
 from holdtrue.store.audit import add_line
-from holdtrue.store.bulk import insert_many, update_many
+from holdtrue.store.bulk import insert_many, number_many, update_many
 from holdtrue.store.columns import Values
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.records import Entry, Review
@@ -150,9 +150,8 @@ class _Schedules:
             }
             for one in wanted
         ]
-        new = insert(entries).returning(entries.c.id, sort_by_parameter_order=True)
-        numbers = self._connection.execute(new, values).scalars().all()
-        insert_many(self._connection, standings, [{"entry_id": number, **_BLANK} for number in numbers])
+        numbers = number_many(self._connection, entries, values, "invariant", "database")
+        insert_many(self._connection, standings, [{"entry_id": number, **_BLANK} for number in numbers.values()])
 
     def _changed(self, one: Entry, row: Row[Any]) -> Values:
         values: Values = {

@@ -60,10 +60,10 @@ def write_runs(connection: Connection, live: Sequence[Live]) -> None:
         )
     new = [one for one in live if not one.run_id]
     numbers = number_many(
-        connection, runs, [rows.run_values(one.entry.id, one.finished.run, one.position) for one in new], by="entry_id"
+        connection, runs, [rows.run_values(one.entry.id, one.finished.run, one.position) for one in new], "entry_id"
     )
     for one in new:
-        one.run_id = numbers[one.entry.id]
+        one.run_id = numbers[one.entry.id,]
 
 
 def write_spans(connection: Connection, live: Sequence[Live]) -> None:
@@ -93,10 +93,10 @@ def write_spans(connection: Connection, live: Sequence[Live]) -> None:
         connection,
         spans,
         [_span(one.entry.id, one.finished.run, one.run_id, one.finished.run.due_at, count=1) for one in begun],
-        by="entry_id",
+        "entry_id",
     )
     for one in begun:
-        one.span_id = numbers[one.entry.id]
+        one.span_id = numbers[one.entry.id,]
 
 
 def _is_neighbour(one: Live) -> bool:
@@ -115,7 +115,7 @@ def _write_skipped(connection: Connection, live: Sequence[Live]) -> None:
     """The due times that nobody was there for are one run and one span of their own (semantics 2.5)."""
     missed = [(one, one.finished.skipped) for one in live if one.finished.skipped is not None]
     numbers = number_many(
-        connection, runs, [rows.run_values(one.entry.id, skipped, None) for one, skipped in missed], by="entry_id"
+        connection, runs, [rows.run_values(one.entry.id, skipped, None) for one, skipped in missed], "entry_id"
     )
     insert_many(
         connection,
@@ -124,7 +124,7 @@ def _write_skipped(connection: Connection, live: Sequence[Live]) -> None:
             _span(
                 one.entry.id,
                 skipped,
-                numbers[one.entry.id],
+                numbers[one.entry.id,],
                 # It ends just before the due time that was run again.
                 max(skipped.due_at, one.finished.run.due_at - _TICK),
                 count=max(1, skipped.missed),
