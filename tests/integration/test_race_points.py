@@ -9,11 +9,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.pool import StaticPool
 
-from holdtrue.errors import Refused
+from holdtrue.errors import NotFound, Refused, SettingsRefused
 from holdtrue.testing import (
     BarrierDatabase,
     BarrierFailed,
@@ -24,8 +25,10 @@ from holdtrue.testing import (
     before_write,
     race,
     replay,
+    schema_from_alembic,
     step,
 )
+from holdtrue.testing.barrier_databases import BarrierServer
 from racy import duplicate, lost_update, schema
 from servers.postgres import PostgresPrimary
 
@@ -234,3 +237,74 @@ def test_the_plugin_loads_nothing_of_the_kit_before_a_test_asks() -> None:
         "assert not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_an_invariant_is_found_by_its_name_in_the_catalog(
+    database: BarrierDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "holdtrue.yaml").write_text(
+        "databases: {payments: {replicas: [{name: r1, url: 'postgresql://nowhere/db'}]}}\n", encoding="utf-8"
+    )
+    (tmp_path / "invariants").mkdir()
+    (tmp_path / "invariants" / "one.yaml").write_text(
+        "version: 1\ninvariants:\n  - name: one_settled\n    database: payments\n    key: [dispute_id]\n"
+        f'    sql: "{schema.ONE_SETTLED}"\n',
+        encoding="utf-8",
+    )
+
+    def run() -> None:
+        duplicate.buggy(database.engine)
+
+    report = race(a=run, b=run, invariant="one_settled", db=database).play()
+    assert report.reason == "one_settled returned 1 row: ('dsp_1', 2)"
+    with pytest.raises(NotFound, match="no_such_rule"):
+        race(a=run, b=run, invariant="no_such_rule", db=database)
+
+
+def test_migrations_of_alembic_build_the_barrier_database(postgres_primary: PostgresPrimary, tmp_path: Path) -> None:
+    (tmp_path / "migrations" / "versions").mkdir(parents=True)
+    (tmp_path / "alembic.ini").write_text(
+        f"[alembic]\nscript_location = {tmp_path / 'migrations'}\npath_separator = os\n", encoding="utf-8"
+    )
+    (tmp_path / "migrations" / "env.py").write_text(
+        "import os\nfrom alembic import context\nfrom sqlalchemy import create_engine\n"
+        "url = context.config.get_main_option('sqlalchemy.url')\nassert os.environ['SHOP_URL'] == url\n"
+        "engine = create_engine(url)\n"
+        "with engine.begin() as connection:\n    context.configure(connection=connection)\n    context.run_migrations()\n"
+        "engine.dispose()\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "migrations" / "versions" / "one.py").write_text(
+        "from alembic import op\nrevision = 'one'\ndown_revision = None\n"
+        "def upgrade():\n    op.execute('CREATE TABLE made (id int)')\n",
+        encoding="utf-8",
+    )
+    schema_of = schema_from_alembic(tmp_path / "alembic.ini", variable="SHOP_URL")
+    made = BarrierDatabase("postgresql", schema_of, postgres_primary.url)
+    try:
+        assert made.control.ask("SELECT count(*) FROM made") == [(0,)]
+        made.control.keep_baseline()
+        made.control.set_back()
+        assert made.control.ask("SELECT version_num FROM alembic_version") == [("one",)]
+    finally:
+        made.close()
+
+
+def test_without_a_named_server_one_is_started_and_stopped_again() -> None:
+    server = BarrierServer({})
+    made = BarrierDatabase("postgresql", build, server.url)
+    try:
+        assert made.control.ask("SELECT count(*) FROM disputes") == [(1,)]
+        made.close()
+    finally:
+        server.close()
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(made.libpq_url, connect_timeout=2)
+
+
+def test_a_server_that_does_not_answer_is_said_with_its_variable() -> None:
+    nowhere = BarrierServer({"HOLDTRUE_BARRIER_URL": "postgresql://user:secret@127.0.0.1:9/db"})
+    with pytest.raises(SettingsRefused, match="HOLDTRUE_BARRIER_URL") as found:
+        _ = BarrierDatabase("postgresql", build, nowhere.url).url
+    assert "secret" not in str(found.value)
