@@ -6,7 +6,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from holdtrue.alerting import decide, review, withdraw
 from holdtrue.model import (
@@ -119,7 +121,7 @@ def catalog_of(
     )
 
 
-@dataclass
+@dataclass(eq=False)
 class Scene:
     """A store, its clock and the catalog in force."""
 
@@ -129,9 +131,11 @@ class Scene:
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
-        """Open a fresh SQLite store."""
-        self.store: Store = open_store(f"sqlite:///{self.folder / 'store.db'}", clock=self.clock)
-        self.store.upgrade()
+        """Open a fresh SQLite store, or the one that is there."""
+        file = self.folder / "store.db"
+        if not file.exists():
+            file.write_bytes(_empty_store())
+        self.store: Store = open_store(f"sqlite:///{file}", clock=self.clock)
 
     def install(self, catalog: Catalog) -> None:
         """Put a catalog in force."""
@@ -229,6 +233,8 @@ class Scene:
             due_at=claim.due_at,
             started_at=self.clock(),
             outcome=outcome,
+            kind=claim.kind,
+            attempt=claim.attempt,
             token=claim.token,
             generation=claim.generation,
             returned=found.counted,
@@ -289,8 +295,35 @@ HAVING count(*) > 1
 """
 
 
+@cache
+def _empty_store() -> bytes:
+    """A store that has been upgraded and holds nothing: migrating each test's anew would take most of its time."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "store.db"
+        store = open_store(f"sqlite:///{file}")
+        store.upgrade()
+        store.close()
+        return file.read_bytes()
+
+
+@cache
+def _refunds_store() -> tuple[bytes, datetime, Catalog]:
+    """The store of `refunds_world`, the moment it has come to, and its catalog."""
+    with TemporaryDirectory() as folder:
+        scene = _bad_morning(Path(folder))
+        assert scene.catalog is not None
+        scene.store.close()
+        return (scene.folder / "store.db").read_bytes(), scene.clock.at, scene.catalog
+
+
 def refunds_world(folder: Path) -> Scene:
-    """The refunds service on a bad morning: one alert fires, one is pending, one cannot look, the rest holds."""
+    """The refunds service on a bad morning: one alert fires, one is pending, two cannot look, the rest holds."""
+    store, now, catalog = _refunds_store()
+    (folder / "store.db").write_bytes(store)
+    return Scene(folder, Clock(now), catalog)
+
+
+def _bad_morning(folder: Path) -> Scene:
     scene = Scene(folder)
     scene.install(
         catalog_of(

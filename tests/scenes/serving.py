@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from holdtrue.errors import NotFound, PromotionRefused
@@ -26,7 +27,7 @@ FILES = (
 )
 
 
-@dataclass
+@dataclass(eq=False)
 class Calls:
     """What the faces asked the rest of the service for."""
 
@@ -35,6 +36,13 @@ class Calls:
     promotions: list[tuple[int, str, bool]] = field(default_factory=list)
     refusal: PromotionRefused | None = None
     reload_problems: tuple[str, ...] = ()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.reloads.clear()
+        self.runs.clear()
+        self.promotions.clear()
+        self.refusal, self.reload_problems = None, ()
 
 
 def web_service(scene: Scene, calls: Calls | None = None, **more: Any) -> WebService:
@@ -75,7 +83,12 @@ def web_service(scene: Scene, calls: Calls | None = None, **more: Any) -> WebSer
 
 def client_of(service: WebService, *, host: str = "127.0.0.1:8080", **headers: str) -> TestClient:
     """A client that asks a loopback name, as a program on this machine would."""
-    return TestClient(create_app(service), base_url=f"http://{host}", headers=headers, follow_redirects=False)
+    return client_over(create_app(service), host=host, **headers)
+
+
+def client_over(app: FastAPI, *, host: str = "127.0.0.1:8080", **headers: str) -> TestClient:
+    """A client of an application that is there already, with cookies of its own."""
+    return TestClient(app, base_url=f"http://{host}", headers=headers, follow_redirects=False)
 
 
 def form_token_of(page: str) -> str:

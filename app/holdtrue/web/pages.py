@@ -204,9 +204,12 @@ def _add_inventory(router: APIRouter, service: WebService, renderer: Renderer) -
         result = service.reload(request.state.who)
         if result.ok:
             return _catalog(request, (f"Loaded. Generation {result.generation} is in force.", ""))
-        return _catalog(request, (f"Refused. Generation {result.generation} stays in force.", "bad"), 422)
+        notice = (f"Refused. Generation {result.generation} stays in force.", "bad")
+        return _catalog(request, notice, result.problems, 422)
 
-    def _catalog(request: Request, notice: tuple[str, str] | None = None, status: int = 200) -> Response:
+    def _catalog(
+        request: Request, notice: tuple[str, str] | None = None, refused: tuple[str, ...] = (), status: int = 200
+    ) -> Response:
         reads, now = service.store.reads, service.now()
         view = catalog_page(
             catalog=service.catalog(),
@@ -214,6 +217,7 @@ def _add_inventory(router: APIRouter, service: WebService, renderer: Renderer) -
             ended=service.store.alerts.list(states=(AlertState.RESOLVED,), limit=1000),
             audit=reads.audit(50),
             now=now,
+            refused=refused,
         )
         return renderer.page(request, "catalog.html", view, status=status, live=notice is None, notice=notice)
 

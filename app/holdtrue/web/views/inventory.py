@@ -93,11 +93,12 @@ def catalog_page(
     ended: Sequence[Episode],
     audit: Sequence[AuditRow],
     now: datetime,
+    refused: Sequence[str] = (),
 ) -> CatalogPage:
-    """The page. Problems are those of the newest refused reload of any instance seen lately."""
+    """The page. Problems are ``refused``, those of a reload just now, or the newest refused one's of any instance."""
     generation = status.generation
     lines = instance_lines(status.instances, now)
-    refused = next((line.problems for line in lines if line.problems), ())
+    problems = tuple(refused) or next((line.problems for line in lines if line.problems), ())
     return CatalogPage(
         generation=generation.number if generation is not None else None,
         content_hash=generation.content_hash[:12] if generation is not None else "",
@@ -107,7 +108,7 @@ def catalog_page(
         databases=thousands(len(catalog.config.databases)) if catalog is not None else "—",
         files=tuple(path for path, _ in catalog.texts) if catalog is not None else (),
         warnings=tuple(str(one) for one in catalog.warnings) if catalog is not None else (),
-        problems=refused,
+        problems=problems,
         instances=lines,
         withdrawn=episode_lines([one for one in ended if one.ending is Ending.WITHDRAWN], now),
         left=tuple(f"{one.invariant} on {one.database}" for one in status.withdrawn),
