@@ -151,6 +151,14 @@ def test_aliases_that_stand_for_billions_of_values_are_refused_before_they_are_b
     assert "too many values" in problems[0].message
 
 
+def test_a_long_list_that_is_repeated_hundreds_of_times_is_refused() -> None:
+    """Not billions, but enough to make a reload slow: aliases save typing, they do not make data."""
+    text = f"a: &a [{', '.join(['x'] * 500)}]\nb: [{', '.join(['*a'] * 300)}]\n"
+    root, problems = _compose(text)
+    assert root is None
+    assert (problems[0].place.line, "too many values" in problems[0].message) == (2, True)
+
+
 @pytest.mark.parametrize("opener", ["[", "{a: ", "- ", "? "])
 def test_a_nest_deeper_than_any_use_is_refused(opener: str) -> None:
     root, problems = _compose(opener * 5000)

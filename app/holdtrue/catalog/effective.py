@@ -45,8 +45,6 @@ def effective(own: Fields, defaults: Fields | None) -> Effective:
     if defaults is None:
         return Effective(own, dict(own.values), dict(own.written), frozenset())
     displaced = {name for group in _EXCLUSIVE if any(one in own.written for one in group) for name in group}
-    if "interval" in own.written:
-        displaced.add("timezone")
     values, written = dict(own.values), dict(own.written)
     defaulted = set()
     for key, node in defaults.written.items():
