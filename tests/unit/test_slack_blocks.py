@@ -97,7 +97,7 @@ def test_a_fired_message_says_what_where_how_many_and_what_to_do() -> None:
         (Reason.RESOLVED, ended(Ending.RESOLVED), "Holds again after 2h5m"),
         (Reason.REDEFINED, ended(Ending.REDEFINED), "Redefined, not resolved"),
         (Reason.WITHDRAWN, ended(Ending.WITHDRAWN), "Withdrawn, not resolved"),
-        (Reason.RECOVERED, ended(Ending.RECOVERED, subject=Subject.HEALTH), "Looked at again"),
+        (Reason.RECOVERED, ended(Ending.RECOVERED, subject=Subject.HEALTH), "Looked at again (recovered)"),
         (Reason.UNCHECKED, replace(EPISODE, subject=Subject.HEALTH), "Unchecked"),
         (Reason.REOPENED, replace(EPISODE, follows=3), "Reopened, follows alert 3"),
         (Reason.WORSENED, EPISODE, "Worsened"),

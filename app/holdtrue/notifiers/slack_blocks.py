@@ -40,7 +40,7 @@ _ENDED = {
     Ending.RESOLVED: ("🟢", "Holds again"),
     Ending.REDEFINED: ("⚪", "Redefined, not resolved"),
     Ending.WITHDRAWN: ("⚪", "Withdrawn, not resolved"),
-    Ending.RECOVERED: ("🔵", "Looked at again"),
+    Ending.RECOVERED: ("🔵", "Looked at again (recovered)"),
     Ending.NEVER_FIRED: ("⚪", "Never fired"),
 }
 _SAID = {
@@ -53,7 +53,7 @@ _SAID = {
     Reason.WITHDRAWN: "Withdrawn, which proves nothing",
     Reason.EXPIRING: "Expiring",
     Reason.UNCHECKED: "Unchecked",
-    Reason.RECOVERED: "Looked at again",
+    Reason.RECOVERED: "Looked at again (recovered)",
 }
 
 
