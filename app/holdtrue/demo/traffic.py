@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from holdtrue.demo.provider import Provider
 from holdtrue.demo.tools import Tools
 
 URL_VARIABLE = "HOLDTRUE_DEMO_DATABASE"
+WAITING = 40
 ACCOUNTS = ("acc_1", "acc_2", "acc_3")
 
 
@@ -53,16 +55,19 @@ class Traffic:
     limit: float = 0.2
     stopping: threading.Event = field(default_factory=threading.Event)
     problems: list[BaseException] = field(default_factory=list)
+    _waiting: deque[str] = field(default_factory=deque)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def prepare(self) -> None:
-        """Make the accounts, unless they are there from an earlier time."""
+        """Make the accounts, unless they are there from an earlier time, and the disputes that wait for a refund."""
         self.receipts.mkdir(parents=True, exist_ok=True)
         with self.engine.begin() as connection:
             known = set(connection.execute(select(schema.accounts.c.id)).scalars())
             new = [{"id": one, "credit_balance_eur": 0} for one in ACCOUNTS if one not in known]
             if new:
                 connection.execute(insert(schema.accounts), new)
+        for _ in range(WAITING):
+            self._open_dispute()
 
     def run(self) -> None:
         """Play turns until `stopping` is set; every call that was begun is over when this returns."""
@@ -85,9 +90,12 @@ class Traffic:
         return thread
 
     def refund(self, tools: Tools, amount_eur: int) -> str:
-        """A customer disputes a payment, and the refund is issued, twice if the provider is slow; the dispute."""
-        dispute_id = self._name("dsp")
-        service.open_dispute(self.engine, dispute_id, self._account(), amount_eur)
+        """The refund of the dispute that waits longest is issued, twice if the provider is slow; the dispute.
+
+        Another customer disputes a payment meanwhile.
+        """
+        dispute_id = self._waiting.popleft()
+        self._open_dispute()
         self._settle(tools.call(self.operations.issue_refund, self.engine, self.provider, dispute_id, amount_eur))
         return dispute_id
 
@@ -147,6 +155,11 @@ class Traffic:
                 self.job(dies=amount_eur % 2 == 0)
         except Exception as problem:  # noqa: BLE001  a turn's error is a finding, and the traffic goes on
             self.problems.append(problem)
+
+    def _open_dispute(self) -> None:
+        dispute_id = self._name("dsp")
+        service.open_dispute(self.engine, dispute_id, self._account(), 40)
+        self._waiting.append(dispute_id)
 
     def _settle(self, calls: Sequence[Future[Any]]) -> None:
         done = wait(calls).done
