@@ -83,7 +83,7 @@ class PostgresControl:
         self._connection = connect(url)
         self._baseline: list[tuple[_Table, str, str]] = []
         self._sequences: list[tuple[Any, ...]] = []
-        self._blockings: list[PostgresBlocking] = []
+        self._blocking: PostgresBlocking | None = None
 
     def keep_baseline(self) -> None:
         """Copy what stands in the tables now into a schema of our own, in the order in which it can be put back."""
@@ -201,15 +201,15 @@ class PostgresControl:
         return "\n".join(parts)
 
     def blocking(self) -> PostgresBlocking:
-        """Asks ``pg_blocking_pids``, on a connection of its own."""
-        made = PostgresBlocking(connect(self._url))
-        self._blockings.append(made)
-        return made
+        """Asks ``pg_blocking_pids``, on one connection of its own."""
+        if self._blocking is None:
+            self._blocking = PostgresBlocking(connect(self._url))
+        return self._blocking
 
     def close(self) -> None:
         """Close every connection of ours."""
-        for one in self._blockings:
-            one.close()
+        if self._blocking is not None:
+            self._blocking.close()
         self._connection.close()
 
     def _empty(self, tables: list[_Table]) -> None:

@@ -133,7 +133,7 @@ class Race:
             name = first + second
             if asked and asked != name and self.control is not None:
                 continue
-            one = self._play(Schedule(name, f"{first} whole, then {second} whole", Series((first, second))))
+            one = self.play_one(Schedule(name, f"{first} whole, then {second} whole", Series((first, second))))
             if one.verdict is not Verdict.HELD:
                 return self._report(one.verdict, one.reason)
         idle = [role for role in _ROLES if not self._most.get(role) and not asked]
@@ -171,7 +171,7 @@ class Race:
             name = f"{role}{'' if self.hold is not None else number}"
             if asked in ("", name):
                 policy = Hold(role, point)
-                one = self._play(Schedule(name, f"{role} is held {point}, {other} runs whole, then {role}", policy))
+                one = self.play_one(Schedule(name, f"{role} is held {point}, {other} runs whole, then {role}", policy))
                 if not policy.reached and one.verdict is Verdict.HELD:
                     self._judged.pop()  # nobody was held: a serial run, which has been judged already
                     return
@@ -181,7 +181,8 @@ class Race:
             if self.hold is not None:
                 return
 
-    def _play(self, schedule: Schedule) -> Judged:
+    def play_one(self, schedule: Schedule) -> Judged:
+        """Set the database back, play one schedule and judge it."""
         self.set_back()
         before = self.content() if self.content is not None else ""
         if self._asks is None and self.control is not None:
