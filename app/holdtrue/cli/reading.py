@@ -75,7 +75,7 @@ def open_reading(config: Path | None, url: str | None) -> Iterator[Reading]:
 @contextmanager
 def open_store_of(settings: Settings) -> Iterator[Store]:
     """The store that holdtrue.yaml names, closed afterwards."""
-    from holdtrue.bootstrap import open_local_store  # only where no service is asked: it needs what the service needs
+    from holdtrue.bootstrap.storing import open_local_store  # only where no service is asked
 
     store = open_local_store(settings, environment(settings.config, os.environ))
     try:

@@ -16,7 +16,7 @@ from holdtrue.errors import StoreError
 from holdtrue.settings import load_settings
 
 if TYPE_CHECKING:
-    from holdtrue.bootstrap import Service
+    from holdtrue.bootstrap.building import Service
 
 
 def register(app: typer.Typer) -> None:
@@ -44,7 +44,9 @@ def serve(
 
     SIGTERM and SIGINT end it within HOLDTRUE_GRACE; SIGHUP loads the catalog again, all or nothing.
     """
-    from holdtrue.bootstrap import build, configure_logging  # the whole service, which no other command needs
+    # The whole service, which no other command needs.
+    from holdtrue.bootstrap.building import build
+    from holdtrue.bootstrap.logs import configure_logging
 
     settings = load_settings(
         config, os.environ, listen=listen, allow_open=allow_open or None, allow_empty=allow_empty or None

@@ -1,0 +1,159 @@
+"""makes a whole instance out of its parts"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import timedelta
+
+from holdtrue import __version__
+from holdtrue.bootstrap.catalog import CatalogInForce, Source
+from holdtrue.bootstrap.describing import describer
+from holdtrue.bootstrap.http import HttpServer
+from holdtrue.bootstrap.service import Notifiers, Parts, Service, promoter, reloader, runner
+from holdtrue.bootstrap.storing import store_url
+from holdtrue.databases import Databases
+from holdtrue.delivery import Delivery
+from holdtrue.ledger import KeyHasher
+from holdtrue.metrics import Counters, Exposition
+from holdtrue.model import Catalog, Claim
+from holdtrue.monitoring import Monitor, Recorder, StoreClock, decide
+from holdtrue.scheduling import Limits, Scheduler, make_ticker
+from holdtrue.settings import Settings, environment
+from holdtrue.store import Hold, no_hold, open_store
+from holdtrue.store.records import Finished, Saved
+from holdtrue.watch import Watch
+from holdtrue.web import create_app
+from holdtrue.web.service import WebService
+
+__all__ = ["Service", "build"]
+
+
+def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hold) -> Service:
+    """Make a whole instance; nothing runs before its ``start``.
+
+    ``environ`` is where ``${NAME}`` of ``holdtrue.yaml`` is looked up, together with ``.env`` beside it. ``hold`` is where the
+    fault suite stops an instance; production leaves it alone.
+
+    Raises:
+        SettingsRefused: no ledger secret, an address that cannot be listened on, an unreadable store URL.
+        StoreError: the store cannot be opened, or its schema is not ours.
+    """
+    settings.check_listen()
+    hasher = KeyHasher(settings.ledger_key())
+    environ = environment(settings.config, environ)
+    store = open_store(store_url(settings, environ), hold=hold)
+    store.prepare()
+    clock = StoreClock(store.now)
+    databases = Databases(
+        environ=environ,
+        application_name=f"holdtrue {settings.instance}"[:63],
+        folder=settings.config.parent.resolve(),
+    )
+    notifiers = Notifiers(environ)
+    counters = Counters(version=__version__, replica_states=databases.replica_states)
+
+    def adopt(catalog: Catalog, generation: int) -> None:
+        notifiers.adopt(catalog)
+        databases.configure(catalog.config.databases)
+        counters.follows(generation)
+
+    source = Source(settings.config, environ, settings.allow_empty)
+    in_force = CatalogInForce(store=store, source=source, instance=settings.instance, adopt=adopt)
+
+    def save(batch: Sequence[Finished]) -> tuple[Saved, ...]:
+        return store.runs.save(batch, decide)
+
+    recorder = Recorder(save)
+    monitor = Monitor(
+        instance=settings.instance,
+        databases=databases,
+        before=store.runs.before,
+        record=recorder.record,
+        catalog=lambda: in_force.catalog,
+        notifiers=notifiers.names,
+        hasher=hasher,
+        now=clock.now,
+        observer=counters,
+    )
+    ticker = make_ticker()
+
+    def follow() -> None:
+        clock.refresh()
+        in_force.follow()
+
+    def perform(claim: Claim) -> Future[Saved]:
+        saved = monitor.perform(claim)
+        saved.add_done_callback(_counting_drops(counters, claim.database))
+        return saved
+
+    scheduler = Scheduler(
+        instance=settings.instance,
+        ticker=ticker,
+        leases=store.leases,
+        in_force=in_force,
+        now=clock.now,
+        perform=perform,
+        on_tick=follow,
+        limits=Limits(tick=settings.tick, lease=settings.lease_ttl),
+    )
+    reload = reloader(store, in_force, counters, settings.instance)
+    http = HttpServer(
+        create_app(
+            WebService(
+                store=store,
+                catalog=lambda: in_force.catalog,
+                generation=lambda: in_force.generation,
+                metrics=Exposition(store=store, catalog=lambda: in_force.catalog, counters=counters).render,
+                reload=reload,
+                run_now=runner(store, scheduler.tick_soon),
+                promote=promoter(store, lambda: in_force.catalog, clock.now),
+                version=__version__,
+                token=settings.token.get_secret_value() if settings.token else None,
+                hosts=frozenset({"*"}) if settings.allow_open else frozenset(),
+            )
+        ),
+        settings.host,
+        settings.port,
+    )
+    watch_every = timedelta(seconds=15)
+    return Service(
+        Parts(
+            instance=settings.instance,
+            store=store,
+            clock=clock,
+            databases=databases,
+            catalog=in_force,
+            counters=counters,
+            recorder=recorder,
+            scheduler=scheduler,
+            watch=Watch(
+                instance=settings.instance,
+                store=store,
+                catalog=lambda: in_force.catalog,
+                notifiers=notifiers.names,
+                every=watch_every,
+            ),
+            delivery=Delivery(
+                store=store,
+                notifiers=notifiers,
+                describe=describer(lambda: in_force.catalog, lambda: http.url),
+                instance=settings.instance,
+                notified=counters.notified,
+            ),
+            ticker=ticker,
+            http=http,
+            reload=reload,
+            grace=settings.grace,
+            watch_every=watch_every,
+            deliver_every=timedelta(seconds=1),
+        )
+    )
+
+
+def _counting_drops(counters: Counters, database: str) -> Callable[[Future[Saved]], None]:
+    def count(saved: Future[Saved]) -> None:
+        if saved.exception() is None and saved.result().dropped:
+            counters.dropped(database)
+
+    return count
