@@ -32,6 +32,7 @@ class PostgresServer:
 
     def __init__(self, server: EmbeddedPostgres) -> None:
         self.server = server
+        self._configured: set[str] = set()
 
     @property
     def port(self) -> int:
@@ -97,8 +98,12 @@ class PostgresServer:
                 )
 
     def reset(self) -> None:
-        """Undo every ``configure``."""
-        self.execute(["ALTER SYSTEM RESET ALL", "SELECT pg_reload_conf()"])
+        """Undo every ``configure``; not RESET ALL, which would make a standby forget its primary."""
+        with self.connect() as connection:
+            for name in self._configured:
+                connection.execute(sql.SQL("ALTER SYSTEM RESET {}").format(sql.Identifier(name)))
+            connection.execute("SELECT pg_reload_conf()")
+        self._configured.clear()
 
 
 class PostgresStandby(PostgresServer):

@@ -1,0 +1,251 @@
+"""run: asks the replicas now, with the caller's own login, and saves nothing"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from holdtrue.catalog import load_catalog
+from holdtrue.cli.exits import ExitCode, worst
+from holdtrue.cli.options import ConfigOption, Format, FormatOption
+from holdtrue.cli.terminal import paint, say, say_json, table, visible
+from holdtrue.inspection import Asked, ask_now, choose, connected
+from holdtrue.ledger import KeyHasher
+from holdtrue.model import Failure, Outcome, Position, Returns, Row, show_duration, show_moment
+from holdtrue.model.masking import excerpt
+from holdtrue.settings import environment, load_settings
+
+_CELL_LIMIT = 60
+_SHOWN_ROWS = 20
+_EXITS = {
+    Outcome.HELD: ExitCode.HOLDS,
+    Outcome.VIOLATED: ExitCode.VIOLATED,
+    Outcome.ERRORED: ExitCode.COULD_NOT_LOOK,
+    Outcome.SKIPPED: ExitCode.COULD_NOT_LOOK,
+}
+_WORDS = {
+    Outcome.HELD: ("holds", "green"),
+    Outcome.VIOLATED: ("violated", "red"),
+    Outcome.ERRORED: ("could not look", "yellow"),
+    Outcome.SKIPPED: ("could not look", "yellow"),
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``holdtrue run``."""
+    app.command("run")(run)
+
+
+def run(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Invariants; all if none.")] = None,
+    select: Annotated[
+        list[str] | None,
+        typer.Option("--select", "-s", metavar="KIND:VALUE", help="tag:…, owner:… or database:…; may be repeated."),
+    ] = None,
+    format: FormatOption = Format.TEXT,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Show unmasked rows and the servers' own messages, on this terminal only.")
+    ] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Ask now: run invariants on the replicas of holdtrue.yaml, with its logins, and save nothing.
+
+    Judges only the runs it has just made. Ends with 0 if all hold, 1 if one is violated, 2 if the catalog or the
+    arguments are refused, 3 if one could not be looked at (1 wins over 3).
+    """
+    settings = load_settings(config, os.environ)
+    environ = environment(settings.config, os.environ)
+    catalog = load_catalog(settings.config, environ=environ)
+    chosen = choose(catalog, names or (), select or ())
+    # With the service's secret masked values read as on its pages; without one they are stand-ins of this run alone.
+    secret = settings.ledger_secret
+    hasher = KeyHasher(secret.get_secret_value().encode() if secret is not None else secrets.token_bytes(32))
+    with connected(catalog, environ) as databases:
+        answers = ask_now(databases, catalog, chosen, hasher, raw=raw, on_done=_progress(len(chosen)))
+    code = worst(_EXITS[one.outcome] for one in answers)
+    if format is Format.JSON:
+        say_json({"exit_code": int(code), "asked": [_as_data(one) for one in answers]})
+    else:
+        for one in answers:
+            _say(one)
+        say(_summary(answers))
+    raise typer.Exit(code)
+
+
+def _progress(total: int) -> Callable[[Asked], None]:
+    """A counter on standard error, only where a person watches."""
+    if not sys.stderr.isatty() or total < 2:
+        return lambda _: None
+    done = [0]
+
+    def count(_: Asked) -> None:
+        done[0] += 1
+        line = f"\r{done[0]}/{total} asked" if done[0] < total else "\r" + " " * 30 + "\r"
+        sys.stderr.write(line)
+        sys.stderr.flush()
+
+    return count
+
+
+def _say(one: Asked) -> None:
+    word, colour = _WORDS[one.outcome]
+    parts = [paint(word, colour), f"{one.invariant.name} @ {visible(one.database)}"]
+    if one.examined is not None and one.outcome is not Outcome.ERRORED:
+        parts.append(_count(one))
+    parts.append(f"in {show_duration(one.duration)}")
+    say("  ".join(parts))
+    for line in _details(one):
+        say(f"    {line}")
+
+
+def _count(one: Asked) -> str:
+    if one.examined is None:
+        return ""
+    tallied = one.examined.tallied
+    number = f"{tallied.counted}" if one.examined.complete else f"at least {tallied.counted}"
+    noun = "row" if tallied.counted == 1 and one.examined.complete else "rows"
+    text = f"{number} {noun}"
+    if one.outcome is Outcome.HELD and tallied.counted:
+        text += f" (tolerated: {one.invariant.policy.tolerate})"
+    beside = [
+        f"{count} {word}" for count, word in ((tallied.settling, "settling"), (tallied.waived, "waived")) if count
+    ]
+    return " · ".join([text, *beside])
+
+
+def _details(one: Asked) -> list[str]:
+    lines = []
+    if one.failure is not None:
+        lines.append(f"why: {_failure(one.failure)}")
+        if one.failure.raw:
+            lines.append(f"the server said: {visible(one.failure.raw)}")
+    if one.examined is not None:
+        lines.append(_where(one.examined.position, one.started_at))
+        if one.examined.rows_note:
+            lines.append(visible(one.examined.rows_note))
+    if one.outcome is Outcome.VIOLATED or (one.examined is not None and one.examined.tallied.counted):
+        lines += _rows(one)
+        if one.invariant.runbook_url:
+            lines.append(f"runbook: {visible(one.invariant.runbook_url)}")
+    return lines
+
+
+def _failure(failure: Failure) -> str:
+    said = visible(failure.sentence)
+    if failure.sqlstate:
+        said += f" (SQLSTATE {failure.sqlstate})"
+    if failure.position is not None:
+        said += f", at character {failure.position} of the text"
+    return said
+
+
+def _where(position: Position, started_at: datetime) -> str:
+    where = f"asked {visible(position.replica)}"
+    if position.role:
+        where += f" ({position.role})"
+    if position.lag is not None:
+        where += f", lag {show_duration(position.lag)}"
+    if position.log_position:
+        where += f", at {position.log_position}"
+    where += f", {show_duration(datetime.now(UTC) - started_at)} ago"
+    return where if position.freshness_proven else f"{where}; freshness not proven"
+
+
+def _rows(one: Asked) -> list[str]:
+    headings, rows, hidden = _sample(one)
+    if not rows:
+        return []
+    names = [f"{name} (masked)" if name in hidden else name for name in headings]
+    cells = [["NULL" if cell is None else excerpt(cell, _CELL_LIMIT) for cell in row] for row in rows]
+    lines = table(cells, headings=names)
+    counted = one.examined.tallied.counted if one.examined is not None else 0
+    if counted > len(rows):
+        lines.append(f"… and {counted - len(rows)} more")
+    return lines
+
+
+def _sample(one: Asked) -> tuple[tuple[str, ...], tuple[Row, ...], frozenset[str]]:
+    """Headings, rows, and which columns are masked; unmasked where the caller asked for it."""
+    if one.raw is not None and one.invariant.returns is Returns.ROWS:
+        return one.raw.columns, one.raw.rows[:_SHOWN_ROWS], frozenset()
+    if one.examined is None:
+        return (), (), frozenset()
+    sample = one.examined.tallied.sample
+    return sample.columns, sample.rows[:_SHOWN_ROWS], sample.masked
+
+
+def _summary(answers: tuple[Asked, ...]) -> str:
+    counts: dict[str, int] = {}
+    for one in answers:
+        word = _WORDS[one.outcome][0]
+        counts[word] = counts.get(word, 0) + 1
+    said = ", ".join(f"{counts[word]} {word}" for word in ("violated", "could not look", "holds") if word in counts)
+    return f"{len(answers)} asked: {said}"
+
+
+def _as_data(one: Asked) -> dict[str, object]:
+    examined = one.examined
+    headings, rows, hidden = _sample(one)
+    return {
+        "invariant": one.invariant.name,
+        "database": one.database,
+        "outcome": one.outcome.value,
+        "verdict": _WORDS[one.outcome][0],
+        "severity": one.invariant.severity.value,
+        "owner": one.invariant.owner,
+        "started_at": show_moment(one.started_at),
+        "duration_seconds": _seconds(one.duration),
+        "statement_seconds": _seconds(examined.statement) if examined is not None else None,
+        "count": examined.tallied.counted if examined is not None and one.outcome is not Outcome.ERRORED else None,
+        "complete": examined.complete if examined is not None else False,
+        "returned": examined.tallied.returned if examined is not None else None,
+        "settling": examined.tallied.settling if examined is not None else None,
+        "waived": examined.tallied.waived if examined is not None else None,
+        "tolerate": one.invariant.policy.tolerate,
+        "failure": _failure_as_data(one.failure),
+        "position": _position_as_data(examined.position) if examined is not None else None,
+        "note": examined.rows_note if examined is not None else "",
+        "sample": {
+            "columns": list(headings),
+            "rows": [list(row) for row in rows],
+            "masked": sorted(hidden),
+        },
+    }
+
+
+def _seconds(duration: timedelta) -> float:
+    return round(duration.total_seconds(), 6)
+
+
+def _failure_as_data(failure: Failure | None) -> dict[str, object] | None:
+    if failure is None:
+        return None
+    said: dict[str, object] = {
+        "reason": failure.reason.value,
+        "sentence": failure.sentence,
+        "sqlstate": failure.sqlstate,
+        "position": failure.position,
+    }
+    if failure.raw is not None:
+        said["raw"] = failure.raw
+    return said
+
+
+def _position_as_data(position: Position) -> dict[str, object]:
+    return {
+        "replica": position.replica,
+        "role": position.role,
+        "moment": show_moment(position.moment),
+        "lag_seconds": _seconds(position.lag) if position.lag is not None else None,
+        "freshness_proven": position.freshness_proven,
+        "system": position.system,
+        "timeline": position.timeline,
+        "log_position": position.log_position,
+        "snapshot": position.snapshot,
+    }
