@@ -16,8 +16,8 @@ import structlog
 
 from holdtrue import alerting
 from holdtrue.errors import NotFound, StoreError
-from holdtrue.model import Delivered, Episode, Invariant, Parcel, Sample, Subject, Thread, Undelivered
-from holdtrue.notifiers import Notifier
+from holdtrue.model import Delivered, Episode, Invariant, Mark, Message, Parcel, Sample, Subject, Thread, Undelivered
+from holdtrue.notifiers import MAY_HAVE_ARRIVED, Notifier
 from holdtrue.store import Store
 from holdtrue.store.records import OwedMessage
 
@@ -224,7 +224,7 @@ class Delivery:
     def _parcel(self, owed: OwedMessage, now: datetime) -> Parcel:
         described = self._describe(owed.episode)
         return Parcel(
-            message=owed.message,
+            message=_marked(owed.message),
             event=owed.event,
             episode=owed.episode,
             description=described.description,
@@ -252,6 +252,13 @@ class Delivery:
             self.outcomes[name, what] += 1
         if self._notified is not None:
             self._notified(name, what)
+
+
+def _marked(message: Message) -> Message:
+    """After an attempt whose answer was lost, the next one may be a repeat (semantics 7.3)."""
+    if MAY_HAVE_ARRIVED not in message.problem or Mark.MAY_BE_A_REPEAT in message.marks:
+        return message
+    return replace(message, marks=(*message.marks, Mark.MAY_BE_A_REPEAT))
 
 
 def _sample(sample: Sample | None, episode: Episode) -> Sample | None:

@@ -367,3 +367,13 @@ def test_the_cases_here_are_the_cases_of_the_book() -> None:
     """The rows above are those of the cases' own setup."""
     for number, name in (("099", "long_rows"), ("101", "nick_markup"), ("105", "hook_urls"), ("107", "long_ids")):
         assert case(number).raw["invariant"]["name"] == name
+
+
+@pytest.mark.parametrize("build", [bot_of, hook_of])
+def test_no_proxy_is_respected(slack: SlackStub, build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address of our own network is not asked of the company's proxy."""
+    for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1")
+    assert isinstance(build(slack).deliver(parcel(EPISODE, Reason.FIRED)), Delivered)

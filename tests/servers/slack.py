@@ -25,7 +25,10 @@ _TAG = re.compile(r"<(https?://[^|>\s]+)\|([^<>]*)>")
 
 @dataclass(frozen=True)
 class Answer:
-    """What the next call gets instead of being taken: a status with its headers, or ``ok: false`` with an error."""
+    """What the next call gets instead of being taken: a status with its headers, or ``ok: false`` with an error.
+
+    Status 0 is no answer at all: the connection is closed.
+    """
 
     status: int = 200
     error: str = ""
@@ -148,8 +151,12 @@ class SlackStub:
 
     def wait_until(self, true: Callable[[SlackStub], bool], within: float = 20) -> None:
         """Wait for something to become true; fails after ``within`` seconds."""
+        assert self.became_true(true, within), self.screen()
+
+    def became_true(self, true: Callable[[SlackStub], bool], within: float) -> bool:
+        """Whether something becomes true, waited for at most ``within`` seconds."""
         with self._changed:
-            assert self._changed.wait_for(lambda: true(self), within), self.screen()
+            return self._changed.wait_for(lambda: true(self), within)
 
     def conversation(self) -> list[Posted]:
         """The messages of the channel itself, without those in threads."""
@@ -189,6 +196,8 @@ class SlackStub:
                     stub._changed.notify_all()
 
             def _refuse(self, script: Answer) -> None:
+                if script.status == 0:
+                    return
                 hook = self.path.startswith("/services/")
                 body = (
                     script.error or "error"

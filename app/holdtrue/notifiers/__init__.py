@@ -1,6 +1,6 @@
 """the Notifier protocol and its kinds, one module each"""
 
 from holdtrue.notifiers.kinds import KINDS, build_notifier
-from holdtrue.notifiers.notifier import Notifier
+from holdtrue.notifiers.notifier import MAY_HAVE_ARRIVED, Notifier
 
-__all__ = ["KINDS", "Notifier", "build_notifier"]
+__all__ = ["KINDS", "MAY_HAVE_ARRIVED", "Notifier", "build_notifier"]

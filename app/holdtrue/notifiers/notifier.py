@@ -6,6 +6,9 @@ from typing import Protocol
 
 from holdtrue.model import Delivered, Parcel, Undelivered
 
+MAY_HAVE_ARRIVED = "it may have arrived"
+"""Ends the sentence of a failure after which nobody knows: the next attempt is marked as a possible repeat."""
+
 
 class Notifier(Protocol):
     """A configured way to tell people. Calls block, at most for the notifier's own time limit, and never raise.

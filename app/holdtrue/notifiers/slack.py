@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from slack_sdk.webhook import WebhookClient
 from holdtrue.catalog import resolve_secret
 from holdtrue.errors import SettingsRefused
 from holdtrue.model import Delivered, NotifierConfig, Parcel, Reason, Secret, Thread, Undelivered
-from holdtrue.notifiers.notifier import Notifier
+from holdtrue.notifiers.notifier import MAY_HAVE_ARRIVED, Notifier
 from holdtrue.notifiers.slack_blocks import Content, main_message, reply, text_alone
 
 _TIME_LIMIT = 10
@@ -176,6 +177,7 @@ class SlackBot:
             logger=_silent(),
             retry_handlers=[],  # the outbox retries, with a memory that outlives this process
         )
+        _respect_no_proxy(client)
         try:
             return send(client, text=content.text, blocks=list(content.blocks))
         except SlackApiError as problem:
@@ -224,9 +226,15 @@ class SlackWebhook:
 
     def _send(self, *, text: str, blocks: list[dict[str, Any]] | None) -> None:
         client = WebhookClient(self._url(), timeout=self._time_limit, logger=_silent(), retry_handlers=[])
+        _respect_no_proxy(client)
         answer = client.send(text=text, blocks=blocks, unfurl_links=False, unfurl_media=False)
         if answer.status_code != 200 or answer.body.strip() != "ok":
             raise _Refusal(answer.status_code, answer.body.strip(), _seconds(answer.headers))
+
+
+def _respect_no_proxy(client: WebClient | WebhookClient) -> None:
+    # The library reads HTTPS_PROXY by itself and knows no NO_PROXY; without a proxy of its own it leaves both to urllib.
+    client.proxy = None
 
 
 def _silent() -> logging.Logger:
@@ -261,7 +269,10 @@ def _as_data(act: Callable[[], Delivered]) -> Delivered | Undelivered:
     except SettingsRefused as problem:
         return Undelivered(f"the secret cannot be read: {problem.message}")
     except Exception as problem:  # noqa: BLE001 - the library raises whatever the network does; its text may hold the address
-        return Undelivered(f"Slack did not answer ({type(problem).__name__})")
+        cause = getattr(problem, "reason", problem)
+        surely_not = isinstance(cause, (ConnectionRefusedError, socket.gaierror))
+        unclear = "" if surely_not else f"; {MAY_HAVE_ARRIVED}"
+        return Undelivered(f"Slack did not answer ({type(cause).__name__}){unclear}")
 
 
 def _undelivered(refusal: _Refusal) -> Undelivered:
