@@ -12,7 +12,7 @@ import pytest
 
 from holdtrue.catalog import CONFIG, build_catalog, computed_columns
 from holdtrue.model import Catalog, Dialect, Returns
-from servers.postgres import FreshDatabase
+from servers.postgres import PostgresPrimary
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "invariants"
@@ -54,9 +54,12 @@ def database(request: pytest.FixtureRequest) -> Iterator[tuple[Callable[[str], o
                 connection.execute(statement)
             yield connection.execute, lambda sql: connection.execute(sql).fetchall()
         return
-    fresh: FreshDatabase = request.getfixturevalue("postgres_database")
-    fresh.execute([*TABLES, *HEALTHY])
-    yield fresh.execute, fresh.query
+    primary: PostgresPrimary = request.getfixturevalue("postgres_primary")
+    # One transaction that is rolled back: as good as a database of one's own, and there at once.
+    with primary.connect("postgres", autocommit=True) as session, session.transaction(force_rollback=True):
+        for statement in (*TABLES, *HEALTHY):
+            session.execute(statement)
+        yield session.execute, lambda sql: session.execute(sql).fetchall()
 
 
 def _catalog(name: str, database: str, settings: str) -> Catalog:

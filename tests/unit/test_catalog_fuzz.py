@@ -85,7 +85,7 @@ def test_any_text_in_any_quoting_as_sql(text: str, style: str) -> None:
     _build({"holdtrue.yaml": POSTGRES, "invariants/a.yaml": item(f"sql: {wrapped}")})
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(
     st.dictionaries(st.sampled_from([key.name for key in INVARIANTS_FILE.keys]), _values, max_size=4),
     st.lists(
@@ -102,7 +102,7 @@ def test_any_values_under_the_keys_of_invariants(file: dict[str, Any], invariant
     _build({"holdtrue.yaml": POSTGRES, "invariants/a.yaml": _as_yaml(file), "invariants/a.sql": "SELECT 1"})
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     st.dictionaries(st.sampled_from([key.name for key in CONFIG_FILE.keys]), _values),
     st.dictionaries(st.text(max_size=4), _values),
