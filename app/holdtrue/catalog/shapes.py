@@ -322,7 +322,7 @@ class ListOf:
         if self.unique:
             for at, value in enumerate(values):
                 if value in values[:at]:
-                    return refuse(problems, node.items[at], "is in this list twice")
+                    return refuse(problems, node.items[at], "holds this twice")
         return tuple(values)
 
     def schema(self) -> dict[str, Any]:
