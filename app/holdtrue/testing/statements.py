@@ -46,8 +46,8 @@ class Statement:
     def __str__(self) -> str:
         """As schedules show it: ``INSERT refunds``."""
         tables = " ".join(sorted(self.writes or self.reads))
-        lock = (" IMMEDIATE" if self.verb == "BEGIN" else " FOR UPDATE") if self.locking else ""
-        return f"{self.verb} {tables}{lock}".strip()
+        lock = ("IMMEDIATE" if self.verb == "BEGIN" else "FOR UPDATE") if self.locking else ""
+        return " ".join(part for part in (self.verb, tables, lock) if part)
 
 
 COMMIT = Statement("COMMIT")
