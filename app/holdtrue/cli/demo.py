@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import threading
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from holdtrue.cli.exits import INTERRUPTED
+from holdtrue.cli.signals import Signals, Stopping
 from holdtrue.cli.terminal import say, visible
 
 
@@ -49,10 +49,6 @@ def demo(
     from holdtrue.demo.stage import open_stage
     from holdtrue.demo.story import Interrupted, play_once
 
-    stopping = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: stopping.set())
-
     def show(line: str) -> None:
         say(visible(line))
 
@@ -64,9 +60,18 @@ def demo(
 
     place = choose(state, temporary=once)
     chosen = port if port is not None else 0 if once else usual_port()
-    with open_stage(
-        place, postgres=postgres, port=chosen, seed=seed, stopping=stopping, say=show, on_message=show_message
-    ) as stage:
+    with (
+        Signals(signal.SIGINT, signal.SIGTERM) as signals,
+        open_stage(
+            place,
+            postgres=postgres,
+            port=chosen,
+            seed=seed,
+            stopping=Stopping(signals),
+            say=show,
+            on_message=show_message,
+        ) as stage,
+    ):
         if not once:
             narrate(stage)
         else:

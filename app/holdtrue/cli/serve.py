@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ import structlog
 import typer
 
 from holdtrue.cli.options import ConfigOption
+from holdtrue.cli.signals import Signals
 from holdtrue.errors import StoreError
 from holdtrue.settings import load_settings
 
@@ -52,29 +52,17 @@ def serve(
         config, os.environ, listen=listen, allow_open=allow_open or None, allow_empty=allow_empty or None
     )
     configure_logging(settings)
-    wanted: list[int] = []
-    woken = threading.Event()
-
-    def note(number: int, _frame: object) -> None:
-        wanted.append(number)
-        woken.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, note)
-    service = build(settings, os.environ)
-    try:
-        service.start()
-        if url_file is not None:
-            _write_whole(url_file, service.url)
-        while True:
-            woken.wait()
-            woken.clear()
-            while wanted:
-                if wanted.pop(0) != signal.SIGHUP:
-                    return
-                _reload(service)
-    finally:
-        service.stop()
+    with Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        service = build(settings, os.environ)
+        try:
+            service.start()
+            if url_file is not None:
+                _write_whole(url_file, service.url)
+            while (heard := signals.next()) not in (signal.SIGTERM, signal.SIGINT):
+                if heard == signal.SIGHUP:
+                    _reload(service)
+        finally:
+            service.stop()
 
 
 def _reload(service: Service) -> None:

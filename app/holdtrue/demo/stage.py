@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from sqlalchemy import Engine
 
@@ -22,6 +23,18 @@ from holdtrue.demo.traffic import Operations, Traffic
 Say = Callable[[str], None]
 
 
+class Stopping(Protocol):
+    """Whether the person wants to stop."""
+
+    def wait(self, timeout: float, /) -> bool:
+        """Wait at most ``timeout`` seconds; whether they do."""
+        ...
+
+    def is_set(self) -> bool:
+        """Whether they do."""
+        ...
+
+
 @dataclass(frozen=True)
 class Stage:
     """A service that races, and a Holdtrue that watches it."""
@@ -31,7 +44,7 @@ class Stage:
     traffic: Traffic
     serving: Serving
     slack: SlackStandIn | None
-    stopping: threading.Event
+    stopping: Stopping
     say: Say
     is_postgres: bool
 
@@ -55,7 +68,7 @@ def open_stage(
     postgres: bool,
     port: int,
     seed: int,
-    stopping: threading.Event,
+    stopping: Stopping,
     say: Say,
     on_message: Callable[[Posted], None],
 ) -> Iterator[Stage]:

@@ -194,7 +194,7 @@ class _Story:
         if self._stage.stopping.is_set():
             raise Interrupted
         try:
-            return subprocess.run(  # noqa: S603  ourselves
+            done = subprocess.run(  # noqa: S603  ourselves
                 [sys.executable, *arguments],
                 cwd=self._stage.place.folder,
                 env=own_environment({"NO_COLOR": "1", **environ}),
@@ -207,6 +207,9 @@ class _Story:
             )
         except subprocess.TimeoutExpired:
             raise StoryFailed(f"{' '.join(arguments[1:3])} did not end within {LIMIT:.0f} s") from None
+        if self._stage.stopping.is_set():  # a Ctrl-C reached it too: what it said is no answer
+            raise Interrupted
+        return done
 
     def _say(self, sentence: str) -> None:
         self._number += 1
