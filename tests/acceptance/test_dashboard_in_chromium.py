@@ -13,7 +13,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from holdtrue.web import WebService
-from scenes import REFUNDS, Found, Scene, find_store, lose_store, refunds_world
+from scenes import Found, Scene, find_store, lose_store
+from scenes.refunds import REFUNDS, refunds_world
 from scenes.serving import Calls, served, web_service
 
 ARGUMENTS = [

@@ -13,7 +13,8 @@ from starlette.testclient import TestClient
 from holdtrue.errors import CatalogRefused, PromotionRefused
 from holdtrue.model import Delivered, Place, Problem
 from holdtrue.web import create_app
-from scenes import REFUNDS, REFUNDS_SQL, Found, Scene, catalog_of, invariant, refunds_world
+from scenes import Found, Scene, catalog_of, invariant
+from scenes.refunds import REFUNDS, REFUNDS_SQL, refunds_world
 from scenes.serving import FILES, Calls, client_of, client_over, web_service
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"

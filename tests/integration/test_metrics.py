@@ -16,17 +16,8 @@ from holdtrue.metrics import METRICS, Counters, Exposition
 from holdtrue.metrics.names import PAIR, PER_PAIR
 from holdtrue.model import Cron, Failure, FailureReason, Outcome, Policy, Severity
 from holdtrue.store import open_store
-from scenes import (
-    COULD_NOT_LOOK,
-    EVERY,
-    Found,
-    Scene,
-    catalog_of,
-    find_store,
-    invariant,
-    lose_store,
-    refunds_world,
-)
+from scenes import COULD_NOT_LOOK, EVERY, Found, Scene, catalog_of, find_store, invariant, lose_store
+from scenes.refunds import refunds_world
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 

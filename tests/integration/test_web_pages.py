@@ -2,61 +2,25 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import subprocess
 import sys
-import zipfile
 from datetime import timedelta
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from holdtrue.errors import PromotionRefused
-from holdtrue.model import Delivered, Failure, FailureReason, Policy, Settle, Undelivered
+from holdtrue.model import Failure, FailureReason, Policy, Undelivered
 from holdtrue.web import create_app
-from scenes import (
-    COULD_NOT_LOOK,
-    EVERY,
-    REFUNDS,
-    Found,
-    Scene,
-    catalog_of,
-    invariant,
-    refunds_world,
-)
-from scenes.serving import FILES, Calls, client_of, client_over, form_token_of, web_service
+from scenes import COULD_NOT_LOOK, Found, Scene, catalog_of, invariant
+from scenes.reading import Texts
+from scenes.refunds import REFUNDS, refunds_world
+from scenes.serving import Calls, client_of, client_over, form_token_of, web_service
 
 OURS = {"origin": "http://127.0.0.1:8080"}
 THREE = Found((("1",), ("2",), ("3",)), new=2, known=1)
-
-HOSTILE = (
-    "<script>alert(1)</script>",
-    '" onmouseover="alert(2)',
-    "</script><img src=x onerror=alert(3)>",
-    "{{ 7 * 7 }}{% raw %}",
-    "pay\u202estnem",
-    "&lt;already&gt;",
-)
-
-
-class Texts(HTMLParser):
-    """What a page shows, and every tag with its attributes."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.text, self.tags = "", []
-        self.feed(page)
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
 
 
 @pytest.fixture(scope="module")
@@ -325,254 +289,6 @@ class TestInvariant:
         assert "at least 1000" in page
         assert "≥ 1\u202f000" in page
         assert "≥ 1\u202f000" in see(scene)
-
-
-class TestAlerts:
-    def test_open_ones_come_first_and_violations_before_silence(self, client: TestClient) -> None:
-        page = client.get("/alerts").text
-        open_, ended = page.split('id="ended"')
-        assert re.findall(r"<span>(firing|pending|unchecked)</span>", open_) == [
-            "firing",
-            "pending",
-            "unchecked",
-            "unchecked",
-        ]
-        assert re.findall(r"<span>(recovered|resolved)</span>", ended) == ["recovered", "resolved"]
-
-    def test_filters_live_in_the_url(self, client: TestClient) -> None:
-        page = client.get("/alerts?q=refund&owner=payments-oncall").text
-        assert "balance_equals_ledger" not in page
-        assert REFUNDS in page
-
-    def test_one_shows_rows_timeline_evidence_and_the_way_to_promote(self, client: TestClient, scene: Scene) -> None:
-        number = number_of_firing(scene)
-        shown = Texts(client.get(f"/alerts/{number}").text).text
-        for wanted in (
-            "dsp_77",
-            "h:098f6bcd46",
-            "worsened",
-            "from 1 to 3",
-            "oncall: sent",
-            "transaction 815, committed 11:12:02.000",
-            "not there at 2026-11-29 11:00:00 UTC",
-            f"holdtrue promote {number}",
-        ):
-            assert wanted in shown
-
-    def test_a_health_alert_is_purple_and_cannot_be_promoted(self, client: TestClient, scene: Scene) -> None:
-        """It is about our not knowing, not about rows."""
-        number = next(one.id for one in scene.store.alerts.list(open_only=True) if one.subject.value == "health")
-        page = client.get(f"/alerts/{number}").text
-        assert "head unknown" in page
-        assert "Promote" not in page
-
-    def test_an_end_that_is_no_fix_is_not_green(self, tmp_path: Path) -> None:
-        """semantics 1.2."""
-        scene = fresh(tmp_path)
-        scene.look({("refunds", "payments"): THREE})
-        number = scene.store.alerts.find_open("refunds")[0].id
-        scene.install(catalog_of([invariant("others")]))
-        page = see(scene, f"/alerts/{number}")
-        assert "withdrawn" in page
-        assert "head unknown" in page
-        assert "This is not a fix" in page
-        assert f"/alerts/{number}" in see(scene, "/catalog").split('id="withdrawn"')[1]
-
-    def test_there_is_no_such_alert(self, client: TestClient) -> None:
-        answer = client.get("/alerts/999999")
-        assert answer.status_code == 404
-        assert "text/html" in answer.headers["content-type"]
-
-
-class TestPromoting:
-    def test_the_preview_shows_exactly_the_files_and_records_nothing(
-        self, client: TestClient, calls: Calls, scene: Scene
-    ) -> None:
-        """semantics 9.1."""
-        number = number_of_firing(scene)
-        shown = Texts(client.get(f"/alerts/{number}/promote").text)
-        for path, text in FILES:
-            assert path in shown.text
-            assert text in shown.text
-        assert calls.promotions == [(number, "loopback", True)]
-
-    def test_the_button_makes_the_ticket_and_gives_its_files(
-        self, client: TestClient, calls: Calls, scene: Scene
-    ) -> None:
-        number = number_of_firing(scene)
-        token = form_token_of(client.get(f"/alerts/{number}/promote").text)
-        answer = client.post(f"/alerts/{number}/promote", data={"form_token": token}, headers=OURS)
-        assert answer.headers["content-type"] == "application/zip"
-        assert calls.promotions[-1] == (number, "loopback", False)
-        with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
-            found = {name: archive.read(name).decode() for name in archive.namelist()}
-        assert found == {f"inc-{number}/{path}": text for path, text in FILES}
-
-    def test_a_refusal_says_what_to_add(self, client: TestClient, calls: Calls, scene: Scene) -> None:
-        """semantics 4.4."""
-        calls.refusal = PromotionRefused("refunds.state must be safe", remedy="columns: {refunds.state: safe}")
-        answer = client.get(f"/alerts/{number_of_firing(scene)}/promote")
-        assert answer.status_code == 409
-        assert "columns: {refunds.state: safe}" in answer.text
-        assert "Make the ticket" not in answer.text
-
-
-class TestOtherPages:
-    def test_databases_never_say_how_they_are_reached(self, client: TestClient) -> None:
-        page = client.get("/databases").text
-        assert "archive" in page
-        assert "secret" not in page
-        assert "postgresql://" not in page
-
-    def test_deliveries_list_what_was_owed(self, client: TestClient) -> None:
-        page = client.get("/deliveries").text
-        assert "worsened" in page
-        assert page.count("<span>sent</span>") == 9
-
-    def test_the_catalog_page_reloads_through_the_service(self, client: TestClient, calls: Calls) -> None:
-        token = form_token_of(client.get("/catalog").text)
-        assert "Loaded. Generation 1" in client.post("/catalog/reload", data={"form_token": token}, headers=OURS).text
-        calls.reload_problems = ("invariants/a.yaml:3:5: error: unknown key",)
-        refused = client.post("/catalog/reload", data={"form_token": token}, headers=OURS)
-        assert refused.status_code == 422
-        assert "Refused. Generation 1 stays in force" in refused.text
-        assert "invariants/a.yaml:3:5" in refused.text
-        assert calls.reloads == ["loopback", "loopback"]
-
-    def test_every_time_is_machine_readable(self, client: TestClient, scene: Scene) -> None:
-        for path in ("/", "/alerts", f"/alerts/{number_of_firing(scene)}", f"/invariants/{REFUNDS}", "/catalog"):
-            times = [attributes for tag, attributes in Texts(client.get(path).text).tags if tag == "time"]
-            assert times
-            assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", str(one["datetime"])) for one in times)
-
-
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    """Everything that comes from outside says something hostile."""
-    text = " ".join(HOSTILE)
-    scene = Scene(tmp_path_factory.mktemp("hostile"))
-    scene.install(
-        catalog_of(
-            [
-                invariant(
-                    "hostile_values",
-                    description=text,
-                    owner=text,
-                    tags=HOSTILE,
-                    assumes=text,
-                    sql=f'SELECT id, "<b>col</b>" FROM bio ORDER BY id /* {text} */',
-                    rows_sql=text,
-                    population=text,
-                    tables=HOSTILE,
-                    key=(HOSTILE[0],),
-                    settle=Settle("<i>at</i>", EVERY, EVERY),
-                    databases=("<u>db</u>",),
-                )
-            ],
-            databases=("<u>db</u>",),
-            notifiers=("<s>oncall</s>",),
-        )
-    )
-    rows = tuple((str(index), value) for index, value in enumerate(HOSTILE))
-    scene.look(
-        {
-            ("hostile_values", "<u>db</u>"): Found(
-                rows, ("id", "<b>col</b>"), ("new",) * len(rows), frozenset({"<b>col</b>"}), new=len(rows)
-            )
-        }
-    )
-    scene.deliver(Undelivered(text, permanent=True))
-    scene.store.audit.write(text, text, text, text)
-    scene.beat(problems=HOSTILE)
-    return scene
-
-
-class TestHostileText:
-    """case 114: everything is escaped, and what hides is made visible."""
-
-    PATHS = (
-        "/",
-        "/alerts",
-        "/alerts/1",
-        "/alerts/1/promote",
-        "/invariants/hostile_values",
-        "/catalog",
-        "/databases",
-        "/deliveries",
-        "/?q=%3Cscript%3Ealert(1)%3C%2Fscript%3E&owner=%22%20onmouseover%3D%22alert(2)&state=%3Cimg%20src%3Dx%3E",
-        "/alerts?q=%22%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E",
-        "/invariants/%3Cscript%3Ealert(1)%3C%2Fscript%3E",
-        "/%3Cimg%20src=x%20onerror=alert(4)%3E",
-    )
-
-    @pytest.mark.parametrize("path", PATHS)
-    def test_nothing_hostile_becomes_a_tag_or_an_attribute(self, hostile: Scene, path: str) -> None:
-        page = client_of(web_service(hostile), accept="text/html").get(path).text
-        assert "<script>alert" not in page
-        assert "<img" not in page
-        shown = Texts(page)
-        allowed_scripts = [attributes for tag, attributes in shown.tags if tag == "script"]
-        assert all(str(one.get("src", "")).startswith("/static/live.js") for one in allowed_scripts)
-        assert not {"img", "b", "u", "i", "s"} & {tag for tag, attributes in shown.tags if not attributes} - {"b", "i"}
-        assert not [name for _, attributes in shown.tags for name in attributes if name.startswith("on")]
-        assert "49" not in re.findall(r"\b49\b", shown.text)
-
-    @pytest.mark.parametrize("path", ["/", "/invariants/hostile_values", "/alerts/1", "/deliveries", "/catalog"])
-    def test_it_is_shown_as_it_is_written(self, hostile: Scene, path: str) -> None:
-        shown = Texts(see(hostile, path)).text
-        assert "<script>alert(1)</script>" in shown
-        assert "{{ 7 * 7 }}" in shown
-        assert "&lt;already&gt;" in shown
-
-    @pytest.mark.parametrize("path", PATHS)
-    def test_bidirectional_controls_are_visible_and_never_raw(self, hostile: Scene, path: str) -> None:
-        page = client_of(web_service(hostile), accept="text/html").get(path).text
-        assert "\u202e" not in page
-        if path == "/alerts/1":
-            assert "pay[U+202E]stnem" in page
-
-    def test_json_is_never_taken_for_html(self, hostile: Scene) -> None:
-        for path in ("/api/v1/overview", "/api/v1/alerts/1", "/api/v1/invariants/hostile_values", "/api/v1/nothing"):
-            answer = client_of(web_service(hostile)).get(path, headers={"accept": "text/html"})
-            assert answer.headers["content-type"].split(";")[0] in ("application/json", "application/problem+json")
-            assert answer.headers["x-content-type-options"] == "nosniff"
-
-
-class TestCsv:
-    """case 115."""
-
-    ROWS = (
-        ("1", '=HYPERLINK("http://x.example")', "-5"),
-        ("2", "+1+1", "1"),
-        ("3", "@SUM(A1)", "2"),
-        ("4", "\t=1", "3"),
-        ("5", "-2+3", None),
-    )
-
-    def test_formulas_are_neutralised_and_negative_numbers_stay_numbers(self, tmp_path: Path) -> None:
-        scene = fresh(tmp_path)
-        scene.look({("refunds", "payments"): Found(self.ROWS, ("id", "=v", "amount"))})
-        number = scene.store.alerts.find_open("refunds")[0].id
-        answer = client_of(web_service(scene)).get(f"/alerts/{number}/rows.csv")
-        assert answer.headers["content-type"] == "text/csv; charset=utf-8"
-        assert answer.headers["content-disposition"] == f'attachment; filename="alert-{number}-rows.csv"'
-        read = list(csv.reader(io.StringIO(answer.text, newline="")))
-        assert read == [
-            ["id", "'=v", "amount"],
-            ["1", '\'=HYPERLINK("http://x.example")', "-5"],
-            ["2", "'+1+1", "1"],
-            ["3", "'@SUM(A1)", "2"],
-            ["4", "'\t=1", "3"],
-            ["5", "'-2+3", ""],
-        ]
-
-    def test_an_alert_without_rows_has_no_file(self, tmp_path: Path) -> None:
-        scene = fresh(tmp_path)
-        scene.look({})
-        scene.pass_time(timedelta(hours=3))
-        scene.watch()
-        scene.deliver(Delivered())
-        assert client_of(web_service(scene)).get("/alerts/1/rows.csv").status_code == 404
 
 
 def test_no_page_and_no_endpoint_opens_a_connection_to_a_monitored_database(

@@ -1,0 +1,171 @@
+"""Text from outside that wants to be more than text (case 114)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from holdtrue.model import Settle, Undelivered
+from holdtrue.web import create_app
+from scenes import EVERY, Found, Scene, catalog_of, invariant
+from scenes.reading import Texts
+from scenes.refunds import REFUNDS, refunds_world
+from scenes.serving import Calls, client_of, client_over, web_service
+
+OURS = {"origin": "http://127.0.0.1:8080"}
+THREE = Found((("1",), ("2",), ("3",)), new=2, known=1)
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '" onmouseover="alert(2)',
+    "</script><img src=x onerror=alert(3)>",
+    "{{ 7 * 7 }}{% raw %}",
+    "pay\u202estnem",
+    "&lt;already&gt;",
+)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scene, Calls, FastAPI]:
+    """The refunds service on a bad morning; only looked at."""
+    scene, calls = refunds_world(tmp_path_factory.mktemp("world")), Calls()
+    return scene, calls, create_app(web_service(scene, calls))
+
+
+@pytest.fixture
+def scene(shared: tuple[Scene, Calls, FastAPI]) -> Scene:
+    return shared[0]
+
+
+@pytest.fixture
+def calls(shared: tuple[Scene, Calls, FastAPI]) -> Calls:
+    shared[1].forget()
+    return shared[1]
+
+
+@pytest.fixture
+def client(shared: tuple[Scene, Calls, FastAPI]) -> TestClient:
+    return client_over(shared[2], accept="text/html")
+
+
+def fresh(tmp_path: Path, **more: object) -> Scene:
+    """One invariant, never looked at."""
+    made = Scene(tmp_path)
+    made.install(catalog_of([invariant("refunds", **more)]))
+    return made
+
+
+def see(scene: Scene, path: str = "/") -> str:
+    """A page of a scene as HTML."""
+    answer = client_of(web_service(scene), accept="text/html").get(path)
+    assert answer.status_code == 200
+    return answer.text
+
+
+def tones(page: str) -> list[str]:
+    """The tone of each line of the overview, from above."""
+    return re.findall(r'<tr role="row" class="(\w+)">', page)
+
+
+def names(page: str) -> list[str]:
+    return re.findall(r'<a class="name" href="[^"]*">(\w+)</a>', page)
+
+
+def number_of_firing(scene: Scene) -> int:
+    return scene.store.alerts.find_open(REFUNDS)[0].id
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """Everything that comes from outside says something hostile."""
+    text = " ".join(HOSTILE)
+    scene = Scene(tmp_path_factory.mktemp("hostile"))
+    scene.install(
+        catalog_of(
+            [
+                invariant(
+                    "hostile_values",
+                    description=text,
+                    owner=text,
+                    tags=HOSTILE,
+                    assumes=text,
+                    sql=f'SELECT id, "<b>col</b>" FROM bio ORDER BY id /* {text} */',
+                    rows_sql=text,
+                    population=text,
+                    tables=HOSTILE,
+                    key=(HOSTILE[0],),
+                    settle=Settle("<i>at</i>", EVERY, EVERY),
+                    databases=("<u>db</u>",),
+                )
+            ],
+            databases=("<u>db</u>",),
+            notifiers=("<s>oncall</s>",),
+        )
+    )
+    rows = tuple((str(index), value) for index, value in enumerate(HOSTILE))
+    scene.look(
+        {
+            ("hostile_values", "<u>db</u>"): Found(
+                rows, ("id", "<b>col</b>"), ("new",) * len(rows), frozenset({"<b>col</b>"}), new=len(rows)
+            )
+        }
+    )
+    scene.deliver(Undelivered(text, permanent=True))
+    scene.store.audit.write(text, text, text, text)
+    scene.beat(problems=HOSTILE)
+    return scene
+
+
+class TestHostileText:
+    """case 114: everything is escaped, and what hides is made visible."""
+
+    PATHS = (
+        "/",
+        "/alerts",
+        "/alerts/1",
+        "/alerts/1/promote",
+        "/invariants/hostile_values",
+        "/catalog",
+        "/databases",
+        "/deliveries",
+        "/?q=%3Cscript%3Ealert(1)%3C%2Fscript%3E&owner=%22%20onmouseover%3D%22alert(2)&state=%3Cimg%20src%3Dx%3E",
+        "/alerts?q=%22%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E",
+        "/invariants/%3Cscript%3Ealert(1)%3C%2Fscript%3E",
+        "/%3Cimg%20src=x%20onerror=alert(4)%3E",
+    )
+
+    @pytest.mark.parametrize("path", PATHS)
+    def test_nothing_hostile_becomes_a_tag_or_an_attribute(self, hostile: Scene, path: str) -> None:
+        page = client_of(web_service(hostile), accept="text/html").get(path).text
+        assert "<script>alert" not in page
+        assert "<img" not in page
+        shown = Texts(page)
+        allowed_scripts = [attributes for tag, attributes in shown.tags if tag == "script"]
+        assert all(str(one.get("src", "")).startswith("/static/live.js") for one in allowed_scripts)
+        assert not {"img", "b", "u", "i", "s"} & {tag for tag, attributes in shown.tags if not attributes} - {"b", "i"}
+        assert not [name for _, attributes in shown.tags for name in attributes if name.startswith("on")]
+        assert "49" not in re.findall(r"\b49\b", shown.text)
+
+    @pytest.mark.parametrize("path", ["/", "/invariants/hostile_values", "/alerts/1", "/deliveries", "/catalog"])
+    def test_it_is_shown_as_it_is_written(self, hostile: Scene, path: str) -> None:
+        shown = Texts(see(hostile, path)).text
+        assert "<script>alert(1)</script>" in shown
+        assert "{{ 7 * 7 }}" in shown
+        assert "&lt;already&gt;" in shown
+
+    @pytest.mark.parametrize("path", PATHS)
+    def test_bidirectional_controls_are_visible_and_never_raw(self, hostile: Scene, path: str) -> None:
+        page = client_of(web_service(hostile), accept="text/html").get(path).text
+        assert "\u202e" not in page
+        if path == "/alerts/1":
+            assert "pay[U+202E]stnem" in page
+
+    def test_json_is_never_taken_for_html(self, hostile: Scene) -> None:
+        for path in ("/api/v1/overview", "/api/v1/alerts/1", "/api/v1/invariants/hostile_values", "/api/v1/nothing"):
+            answer = client_of(web_service(hostile)).get(path, headers={"accept": "text/html"})
+            assert answer.headers["content-type"].split(";")[0] in ("application/json", "application/problem+json")
+            assert answer.headers["x-content-type-options"] == "nosniff"
