@@ -54,4 +54,4 @@ def problem_of(error: HoldtrueError) -> JSONResponse:
     status, title = describe(error)
     problems = [str(one) for one in error.problems] if isinstance(error, CatalogRefused) else None
     more: dict[str, Any] = {"remedy": error.remedy, "problems": problems}
-    return problem(status, title, str(error), **{name: value for name, value in more.items() if value})
+    return problem(status, title, error.message, **{name: value for name, value in more.items() if value})
