@@ -52,7 +52,7 @@ class Pruning:
     """Retention, by the rules of semantics 8.2 and 9.1."""
 
     def __init__(self, engine: StoreEngine, batch: int = BATCH) -> None:
-        """Work on this store."""
+        """Work on this store, at most ``batch`` (2 or more) rows in one transaction."""
         self._engine = engine
         self._batch = batch
 
@@ -192,8 +192,10 @@ class Pruning:
 def _join_neighbours(connection: Connection, found: Sequence[Row[Any]], more: bool) -> int:
     by_first_run = {row.first_run: row for row in found}
     groups = thinned([span_of(row) for row in found])
-    if more and len(groups) > 1:
-        groups = groups[:-1]  # the rest of this hour comes with the next batch
+    # The rest of the last hour comes with the next batch: leave it, or, if it is all there is, join it and look again.
+    unfinished = more and len(groups) == 1
+    if more and not unfinished:
+        groups = groups[:-1]
     kept, gone = [], []
     for group in groups:
         whole = joined(group)
@@ -208,7 +210,7 @@ def _join_neighbours(connection: Connection, found: Sequence[Row[Any]], more: bo
                 "lowest": whole.lowest,
                 "highest": whole.highest,
                 "first_run": whole.first_run,
-                "thinned": True,
+                "thinned": not unfinished,
             }
         )
     if gone:

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from holdtrue.errors import StoreOutdated, StoreUnreachable
+from holdtrue.store import Store, open_store, schema
+from holdtrue.store.schema import HEAD
+from servers.postgres import PostgresPrimary
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def bare(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A store that has no schema yet."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'bare.db'}"
+        return
+    primary: PostgresPrimary = request.getfixturevalue("postgres_primary")
+    primary.create_database("bare_store")
+    try:
+        yield primary.url("bare_store")
+    finally:
+        primary.drop_database("bare_store")
+
+
+@pytest.fixture
+def store(bare: str) -> Iterator[Store]:
+    opened = open_store(bare)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def change(store: Store, statement: str) -> None:
+    with store._engine.write() as connection:
+        connection.execute(text(statement))
+
+
+def test_a_new_store_says_what_to_do_and_then_has_no_drift(store: Store) -> None:
+    assert store.check() == ("the store has no schema yet (run `holdtrue store upgrade`)",)
+    with pytest.raises(StoreOutdated, match="holdtrue store upgrade"):
+        store.require_current()
+    with pytest.raises(StoreOutdated, match="holdtrue store upgrade"):
+        store.reads.overview()
+    store.upgrade()
+    assert store.check() == ()
+    store.require_current()
+    store.upgrade()
+    assert store.reads.overview() == ()
+
+
+def test_the_newest_migration_is_the_one_this_version_speaks() -> None:
+    folder = Path(shutil.__file__).parent  # any module's folder: the next line is the one that matters
+    assert folder.exists()
+
+    versions = sorted((Path(schema.__file__).parent / "migrations" / "versions").glob("[0-9]*.py"))
+    assert versions[-1].name.startswith(f"{HEAD}_")
+
+
+def test_several_processes_may_upgrade_at_once(bare: str) -> None:
+    stores = [open_store(bare) for _ in range(4)]
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(Store.prepare, stores))
+        assert stores[0].check() == ()
+    finally:
+        for opened in stores:
+            opened.close()
+
+
+def test_a_schema_of_a_newer_version_is_left_alone(store: Store) -> None:
+    store.upgrade()
+    change(store, "UPDATE alembic_version SET version_num = '9999'")
+    (problem,) = store.check()
+    assert "'9999' is not known" in problem
+    for refused in (store.upgrade, store.require_current, store.prepare):
+        with pytest.raises(StoreOutdated):
+            refused()
+
+
+def test_a_table_that_drifted_is_named(store: Store) -> None:
+    store.upgrade()
+    change(store, "DROP TABLE accepted_systems")
+    change(store, "ALTER TABLE audit ADD COLUMN surprise INTEGER")
+    problems = "\n".join(store.check())
+    assert "accepted_systems" in problems
+    assert "surprise" in problems
+
+
+def test_a_damaged_file_is_said_to_be_damaged(tmp_path: Path, sqlite_template: Path) -> None:
+    path = tmp_path / "damaged.db"
+    shutil.copy(sqlite_template, path)
+    raw = bytearray(path.read_bytes())
+    for place in range(4096, len(raw), 4096):
+        raw[place : place + 200] = b"\xff" * 200
+    path.write_bytes(raw)
+    store = open_store(f"sqlite:///{path}")
+    try:
+        assert damage_of(store)
+    finally:
+        store.close()
+
+
+def damage_of(store: Store) -> str:
+    """What is said of a damaged file: by ``check``, or before it when not even the catalog of tables can be read."""
+    try:
+        problems = "; ".join(store.check())
+    except StoreUnreachable as problem:
+        problems = str(problem)
+    return problems if "damaged" in problems or "cannot be used" in problems else ""
+
+
+def test_a_row_without_its_owner_is_found(tmp_path: Path, sqlite_template: Path) -> None:
+    path = tmp_path / "orphans.db"
+    shutil.copy(sqlite_template, path)
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "INSERT INTO tickets (id, episode_id, created_at, created_by, files) VALUES ('t', 7, '', '', '')"
+        )
+    connection.close()
+    store = open_store(f"sqlite:///{path}")
+    try:
+        assert store.check() == ("rows of tickets lost what they belong to",)
+    finally:
+        store.close()
+
+
+def test_a_file_that_is_no_database_is_unreachable(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    path.write_bytes(b"no database at all, and longer than its header would be" * 99)
+    store = open_store(f"sqlite:///{path}")
+    try:
+        with pytest.raises(StoreUnreachable, match="cannot be used"):
+            store.ping()
+    finally:
+        store.close()
