@@ -124,6 +124,7 @@ class TestAlerts:
         assert "withdrawn" in page
         assert "head unknown" in page
         assert "This is not a fix" in page
+        assert "/invariants/refunds" not in page
         assert f"/alerts/{number}" in see(scene, "/catalog").split('id="withdrawn"')[1]
 
     def test_there_is_no_such_alert(self, client: TestClient) -> None:

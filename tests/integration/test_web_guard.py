@@ -253,7 +253,7 @@ class TestWithAToken:
         assert not guard.session_holds(session, "another", now)
         until, _, signature = session.partition(".")
         assert not guard.session_holds(f"{int(until) + 9999}.{signature}", self.TOKEN, now)
-        for broken in (None, "", ".", "x.y", f"{until}.", "٣." + signature):
+        for broken in (None, "", ".", "x.y", f"{until}.", f"{until}.é", "٣." + signature):
             assert not guard.session_holds(broken, self.TOKEN, now)
 
 

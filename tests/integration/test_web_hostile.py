@@ -169,3 +169,34 @@ class TestHostileText:
             answer = client_of(web_service(hostile)).get(path, headers={"accept": "text/html"})
             assert answer.headers["content-type"].split(";")[0] in ("application/json", "application/problem+json")
             assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/alerts/99999999999999999999999999",
+        "/alerts/-1",
+        "/alerts?before=99999999999999999999999999",
+        "/deliveries?before=-99999999999999999999999999",
+        "/?first=99999999999999999999",
+        "/invariants/%00%F0%9F%94%A5",
+        "/invariants/refunds?before=yesterday",
+        "/invariants/refunds?database=%00",
+        f"/?q={'a' * 1000}",
+        "/api/v1/alerts/99999999999999999999999999",
+        "/api/v1/alerts?before=99999999999999999999999999",
+        "/api/v1/invariants/%00/runs",
+        "/api/v1/invariants/refunds/counts?since=0001-01-01T00:00:00Z&until=9999-12-31T23:59:59Z",
+    ],
+)
+def test_nonsense_in_an_address_is_refused_and_breaks_nothing(tmp_path: Path, path: str) -> None:
+    """The client raises what an endpoint raises: there must be no such thing."""
+    answer = client_of(web_service(fresh(tmp_path)), accept="text/html").get(path)
+    assert answer.status_code in (200, 404, 422)
+
+
+def test_a_body_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    client = client_of(web_service(fresh(tmp_path)))
+    body = b'{"invariant": "\\ud800"}'
+    headers = {"origin": "http://127.0.0.1:8080", "content-type": "application/json"}
+    assert client.post("/api/v1/runs", content=body, headers=headers).status_code in (404, 422)

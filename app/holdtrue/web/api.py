@@ -27,7 +27,9 @@ Limit = Annotated[int, Query(description="At most so many.", ge=1, le=1000)]
 Before = Annotated[
     datetime | None, Query(description="Only older ones than this moment: the `next` of the page before.")
 ]
-BeforeNumber = Annotated[int | None, Query(description="Only lower numbers than this: the `next` of the page before.")]
+BeforeNumber = Annotated[
+    int | None, Query(description="Only lower numbers than this: the `next` of the page before.", ge=0, le=2**62)
+]
 Since = Annotated[datetime | None, Query(description="From this moment on; default: 7 days ago.")]
 
 

@@ -116,7 +116,7 @@ def new_session(token: str, now: datetime) -> str:
 def session_holds(cookie: str | None, token: str, now: datetime) -> bool:
     """Whether the cookie is one of ours and has not ended."""
     until, _, signature = (cookie or "").partition(".")
-    if not until.isascii() or not until.isdigit() or not hmac.compare_digest(signature, _sign(token, until)):
+    if not until.isascii() or not until.isdigit() or not same_secret(signature, _sign(token, until)):
         return False
     return int(until) > now.timestamp()
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi import APIRouter, Form, Path, Query, Request, Response
 from starlette.responses import RedirectResponse
 
 from holdtrue.errors import NotFound, PromotionRefused
@@ -32,6 +33,8 @@ STRIP_LENGTH = timedelta(hours=24)
 
 Words = Annotated[str, Query(max_length=200)]
 Offset = Annotated[int, Query(ge=0, le=1_000_000)]
+AlertNumber = Annotated[int, Path(ge=1, le=2**62)]
+BeforeNumber = Annotated[int | None, Query(ge=0, le=2**62)]
 FormToken = Annotated[str, Form(max_length=64)]
 
 _FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
@@ -134,7 +137,7 @@ def _add_invariant(router: APIRouter, service: WebService, renderer: Renderer) -
 
 def _add_alerts(router: APIRouter, service: WebService, renderer: Renderer) -> None:
     @router.get("/alerts")
-    def alerts(request: Request, q: Words = "", owner: Words = "", before: int | None = None) -> Response:
+    def alerts(request: Request, q: Words = "", owner: Words = "", before: BeforeNumber = None) -> Response:
         listing = service.store.alerts
         open_ = listing.list(open_only=True, owner=owner or None, limit=1000)
         ended = listing.list(states=(AlertState.RESOLVED,), owner=owner or None, limit=ENDED_A_PAGE, before=before)
@@ -151,12 +154,12 @@ def _add_alerts(router: APIRouter, service: WebService, renderer: Renderer) -> N
         return renderer.page(request, "alerts.html", view, live=before is None)
 
     @router.get("/alerts/{number}")
-    def alert(request: Request, number: int) -> Response:
+    def alert(request: Request, number: AlertNumber) -> Response:
         view = alert_views.alert_page(service.store.alerts.get(number), service.catalog(), service.now())
         return renderer.page(request, "alert.html", view, live=True)
 
     @router.get("/alerts/{number}/rows.csv")
-    def rows(number: int) -> Response:
+    def rows(number: AlertNumber) -> Response:
         run = alert_views.run_with_rows(service.store.alerts.get(number))
         if run is None or run.sample is None:
             raise NotFound(f"alert {number} keeps no rows (any more)")
@@ -169,7 +172,7 @@ def _add_alerts(router: APIRouter, service: WebService, renderer: Renderer) -> N
 
 def _add_promotion(router: APIRouter, service: WebService, renderer: Renderer) -> None:
     @router.get("/alerts/{number}/promote")
-    def preview(request: Request, number: int) -> Response:
+    def preview(request: Request, number: AlertNumber) -> Response:
         detail = service.store.alerts.get(number)
         try:
             ticket = service.promote(number, request.state.who, True)
@@ -182,7 +185,7 @@ def _add_promotion(router: APIRouter, service: WebService, renderer: Renderer) -
         return renderer.page(request, "promote.html", view)
 
     @router.post("/alerts/{number}/promote")
-    def promote(request: Request, number: int, form_token: FormToken = "") -> Response:
+    def promote(request: Request, number: AlertNumber, form_token: FormToken = "") -> Response:
         _check_form(request, form_token)
         ticket = service.promote(number, request.state.who, False)
         name = _FILE_NAME.sub("_", ticket.id) or f"alert-{number}"
@@ -227,7 +230,7 @@ def _add_inventory(router: APIRouter, service: WebService, renderer: Renderer) -
         return renderer.page(request, "databases.html", cards, live=True)
 
     @router.get("/deliveries")
-    def deliveries(request: Request, before: int | None = None) -> Response:
+    def deliveries(request: Request, before: BeforeNumber = None) -> Response:
         found = service.store.reads.deliveries(100, before=before)
         older = with_query("/deliveries", {"before": str(found[-1].message.id)}) if len(found) == 100 else None
         view = delivery_lines(found, older, service.now())
@@ -271,9 +274,11 @@ def _judged(service: WebService, now: datetime) -> tuple[Judged, ...]:
 
 
 def _entry(service: WebService, name: str, database: str, now: datetime) -> Judged:
-    entries = [one for one in _judged(service, now) if one.invariant.name == name]
-    if not entries:
+    catalog = service.catalog()
+    found = catalog.invariant(name) if catalog is not None else None
+    if catalog is None or found is None:
         raise NotFound(f"no invariant {name} is in force")
+    entries = judge(replace(catalog, invariants=(found,)), service.store.reads.overview(), now)
     if not database:
         return entries[0]
     for one in entries:

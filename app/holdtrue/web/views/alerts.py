@@ -135,7 +135,7 @@ class AlertPage:
     sentence: str
     invariant: str
     database: str
-    invariant_url: str
+    invariant_url: str | None
     description: str
     facts: tuple[Fact, ...]
     notes: tuple[str, ...]
@@ -213,6 +213,7 @@ def alert_page(detail: AlertDetail, catalog: Catalog | None, now: datetime) -> A
     if invariant is not None and invariant.runbook_url and safe_link(invariant.runbook_url):
         links.append(Link("Runbook", invariant.runbook_url))
     about_rows = episode.subject is Subject.VIOLATION
+    in_catalog = invariant is not None and episode.database in invariant.databases
     return AlertPage(
         number=episode.id,
         title=episode.invariant if about_rows else f"{episode.invariant}: unchecked",
@@ -220,10 +221,10 @@ def alert_page(detail: AlertDetail, catalog: Catalog | None, now: datetime) -> A
         sentence=_sentence(episode, now),
         invariant=episode.invariant,
         database=episode.database,
-        invariant_url=invariant_url(episode.invariant, episode.database),
+        invariant_url=invariant_url(episode.invariant, episode.database) if in_catalog else None,
         description=invariant.description if invariant is not None else "",
         facts=_facts(episode, now),
-        notes=_notes(episode, in_catalog=invariant is not None and episode.database in invariant.databases),
+        notes=_notes(episode, in_catalog=in_catalog),
         links=tuple(links),
         sample=sample_table(run_with_rows(detail), now),
         rows_url=f"/alerts/{episode.id}/rows.csv",
