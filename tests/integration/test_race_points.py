@@ -6,12 +6,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.orm import Session
 from sqlalchemy.pool import StaticPool
 
 from holdtrue.errors import NotFound, Refused, SettingsRefused
@@ -308,3 +309,52 @@ def test_a_server_that_does_not_answer_is_said_with_its_variable() -> None:
     with pytest.raises(SettingsRefused, match="HOLDTRUE_BARRIER_URL") as found:
         _ = BarrierDatabase("postgresql", build, nowhere.url).url
     assert "secret" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict"), [(duplicate.buggy, Verdict.VIOLATED), (duplicate.right_lock_parent, Verdict.HELD)]
+)
+def test_engines_of_another_driver_are_held_alike(
+    code: Callable[[Engine], None], verdict: Verdict, database: BarrierDatabase
+) -> None:
+    other = create_engine(database.sqlalchemy_url.set(drivername="postgresql+psycopg2"))
+    try:
+        report = race(a=lambda: code(other), b=lambda: code(other), invariant=schema.ONE_SETTLED, db=database).play()
+    finally:
+        other.dispose()
+    assert report.verdict is verdict, report.show()
+
+
+def test_sessions_of_the_orm_are_held_at_their_flush_and_commit(database: BarrierDatabase) -> None:
+    def run() -> None:
+        with Session(database.engine) as session:
+            if session.execute(text(duplicate.SETTLED), duplicate.DISPUTE).first() is None:
+                session.execute(text(duplicate.INSERT), duplicate.DISPUTE)
+            session.commit()
+
+    report = race(a=run, b=run, invariant=schema.ONE_SETTLED, db=database).play()
+    assert report.verdict is Verdict.VIOLATED
+    assert [line.what for line in report.judged[0].played.lines if line.party == "A"] == [
+        "START",
+        "SELECT refunds",
+        "INSERT refunds",
+        "COMMIT",
+    ]
+
+
+def test_a_thread_of_the_code_s_own_is_named_even_where_no_database_was_given(database: BarrierDatabase) -> None:
+    def run() -> None:
+        with database.engine.begin() as connection:
+            connection.execute(text("SELECT 1 FROM disputes"))
+        thread = threading.Thread(target=duplicate.buggy, args=(database.engine,))
+        thread.start()
+        thread.join()
+
+    def reset() -> None:
+        with database.engine.begin() as connection:
+            connection.execute(text("DELETE FROM refunds"))
+
+    report = race(a=run, b=run, invariant=schema.ONE_SETTLED, reset=reset).play()
+    assert report.verdict is Verdict.NOT_REACHED
+    assert "a thread that no party owns" in report.reason
+    reset()

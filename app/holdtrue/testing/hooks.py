@@ -22,6 +22,10 @@ from holdtrue.testing.verdicts import Verdict, WrongDatabase
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Connection, ExceptionContext
 
+STRAY = (
+    "a statement came from a thread that no party owns, so it could not be held (start threads with "
+    "contextvars.copy_context().run, or wire the function that the thread runs)"
+)
 _one_at_a_time = threading.Lock()
 
 
@@ -50,6 +54,7 @@ class Hooks:
     expected: URL | None = None
     seen: list[URL] = field(default_factory=list)
     refused: WrongDatabase | None = None
+    strays: list[URL] = field(default_factory=list)
     _pids: dict[int, int | None] = field(default_factory=dict)
 
     def before(self, conn: Connection, _cursor: object, statement: str, *_rest: object) -> None:
@@ -92,16 +97,17 @@ class Hooks:
             number = id(dbapi_connection)
             self.scheduler.gave_back(number, self._pids.pop(number, None))
 
+    def has_strays(self, database: URL) -> bool:
+        """Whether a thread that no party owns spoke to this database."""
+        return any(same_database(url, database) for url in self.strays)
+
     def _party(self, conn: Connection) -> Party | None:
         party = current_party.get()
         if party is not None and party in self.scheduler.parties:
             return party
-        if self.expected is None or same_database(conn.engine.url, self.expected):
-            self.scheduler.complain(
-                Verdict.NOT_REACHED,
-                "a statement came from a thread that no party owns, so it could not be held (start threads with "
-                "contextvars.copy_context().run, or wire the function that the thread runs)",
-            )
+        self.strays.append(conn.engine.url)
+        if self.expected is not None and self.has_strays(self.expected):
+            self.scheduler.complain(Verdict.NOT_REACHED, STRAY)
         return None
 
     def _stop(self, party: Party, conn: Connection, statement: Statement) -> None:

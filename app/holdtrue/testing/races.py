@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from holdtrue.errors import Refused
 from holdtrue.testing import replay
 from holdtrue.testing.barrier_databases import BarrierDatabase, open_control
 from holdtrue.testing.controls import Control
-from holdtrue.testing.hooks import Hooks, listening
+from holdtrue.testing.hooks import STRAY, Hooks, listening
 from holdtrue.testing.policies import Hold, Point, Policy, Series, Step
 from holdtrue.testing.rules import Rule, find_rule
 from holdtrue.testing.steps import Blocking, Limits, Played, StepScheduler
@@ -161,7 +161,7 @@ class Race:
             return self._report(
                 Verdict.NOT_REACHED, f"no party came to stand {self.hold or 'at a boundary'}: nothing was tested"
             )
-        hows = {one.how.value: None for one in swept if one.how is not None and one.played.reached}
+        hows = {_said(one): None for one in swept if one.how is not None and one.played.reached}
         return self._report(Verdict.HELD, f"{self.rule.name} held in {len(self._judged)} schedules: {'; '.join(hows)}")
 
     def _of_role(self, role: str, asked: str) -> Iterator[Judged]:
@@ -198,6 +198,8 @@ class Race:
                 raise error
         if self.control is None:
             self._learn(hooks)
+            if self.expected is not None and played.trouble is None and hooks.has_strays(self.expected):
+                played = replace(played, trouble=Verdict.NOT_REACHED, reason=STRAY)
         for role, steps in played.steps.items():
             self._most[role] = max(self._most.get(role, 0), steps)
         judged = self._judge(schedule, played, before)
@@ -326,6 +328,11 @@ def refuse_left_open(played: Played) -> None:
 
 def _nothing() -> None:
     """Stand for a reset that is not needed."""
+
+
+def _said(one: Judged) -> str:
+    inferred = one.how is How.BLOCKED and one.played.inferred
+    return f"{one.how}{' (inferred: this database does not say)' if inferred else ''}"
 
 
 def _how(played: Played, *, in_series: bool) -> How:
