@@ -71,7 +71,7 @@ def test_old_counts_become_hourly_and_lose_no_peak(house: House) -> None:
     house.clock.forward(4 * DAY)
     go(house, (Outcome.HELD, 0))
     assert house.store.prune(SMALL).spans == 5
-    spans = house.store.reads.spans("rule", DATABASE, NOON, NOON + DAY)
+    spans = house.store.reads.spans("rule", DATABASE, NOON, NOON + timedelta(minutes=119))
     assert [(one.first_at, one.lowest, one.highest, one.counted, one.runs) for one in spans] == [
         (NOON, 3, 9, 5, 4),
         (NOON + 4 * EVERY, 1, 7, 4, 4),
@@ -88,7 +88,7 @@ def test_thinning_goes_on_across_batches_and_stops_at_the_hour(house: House) -> 
     go(house, (Outcome.HELD, 0))
     pruning = Pruning(house.store._engine, batch=4)
     assert pruning.prune(SMALL, house.clock.now).spans == 28
-    spans = house.store.reads.spans("rule", DATABASE, NOON, NOON + DAY)
+    spans = house.store.reads.spans("rule", DATABASE, NOON, NOON + timedelta(minutes=119))
     assert [(one.first_at, one.runs) for one in spans] == [(NOON, 15), (NOON + timedelta(hours=1), 15)]
 
 
