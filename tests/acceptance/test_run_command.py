@@ -1,0 +1,222 @@
+"""`holdtrue run` as a person meets it: a real process, a real database, an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdtrue.cli import run as main
+from servers.postgres import FreshDatabase, wait_until
+
+INVARIANTS = """
+version: 1
+defaults: {database: shop, owner: shop-oncall}
+invariants:
+  - name: one_refund
+    severity: critical
+    sql: SELECT dispute_id, note FROM refunds WHERE state = 'doubled' ORDER BY dispute_id
+    key: [dispute_id]
+    columns: {dispute_id: safe}
+    tags: [money]
+    runbook_url: https://runbooks.example/refunds
+  - name: no_negative
+    owner: somebody
+    sql: SELECT dispute_id FROM refunds WHERE amount < 0
+  - name: broken
+    sql: SELECT absent FROM refunds
+    tags: [broken, money]
+"""
+MARKER = "private-4711"
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A folder with a catalog on a SQLite file: one violated, one held, one that cannot be looked at."""
+    connection = sqlite3.connect(tmp_path / "shop.db")
+    connection.execute("CREATE TABLE refunds(dispute_id TEXT, state TEXT, amount INTEGER, note TEXT)")
+    rows = [(f"dsp_{number:02}", "doubled", 1, MARKER) for number in range(25)]
+    connection.executemany("INSERT INTO refunds VALUES (?, ?, ?, ?)", rows)
+    connection.commit()
+    connection.close()
+    (tmp_path / "invariants").mkdir()
+    (tmp_path / "invariants" / "shop.yaml").write_text(INVARIANTS, encoding="utf-8")
+    config = {
+        "databases": {"shop": {"replicas": [{"name": "file", "url": "sqlite:///shop.db"}], "allow_primary": True}}
+    }
+    (tmp_path / "holdtrue.yaml").write_text(json.dumps(config), encoding="utf-8")
+    return tmp_path
+
+
+def command(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDTRUE_")}
+    return subprocess.run(
+        [sys.executable, "-c", "from holdtrue.cli import main; main()", "run", *arguments],
+        cwd=folder,
+        env={**kept, **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def answers(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, object]]:
+    return {one["invariant"]: one for one in json.loads(done.stdout)["asked"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["no_negative"], 0),
+        (["one_refund"], 1),
+        (["one_refund", "no_negative"], 1),
+        (["broken"], 3),
+        (["broken", "no_negative"], 3),
+        ([], 1),
+        (["--select", "tag:money"], 1),
+        (["--select", "tag:broken"], 3),
+        (["--select", "owner:somebody"], 0),
+        (["--select", "owner:somebody", "--select", "owner:shop-oncall"], 1),
+        (["--select", "tag:money", "--select", "owner:somebody"], 2),
+        (["--select", "database:shop", "no_negative"], 0),
+        (["--select", "database:elsewhere"], 2),
+        (["--select", "colour:red"], 2),
+        (["misspelt"], 2),
+        (["--config", "absent.yaml"], 2),
+        (["--format", "xml"], 2),
+    ],
+)
+def test_the_exit_code_says_how_it_stands(
+    shop: Path,
+    arguments: list[str],
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Semantics 6 and design 10: 0 holds, 1 violated, 2 refused, 3 could not look; 2 before 1 before 3."""
+    monkeypatch.chdir(shop)
+    assert main(["run", *arguments]) == code
+    said = capsys.readouterr()
+    if code == 2:
+        assert said.out == ""
+        assert said.err
+
+
+def test_the_text_says_what_was_found_where_and_when(shop: Path) -> None:
+    done = command(shop)
+    assert re.search(r"^violated  one_refund @ shop  25 rows  in ", done.stdout, re.MULTILINE)
+    assert re.search(r"^holds  no_negative @ shop  0 rows  in ", done.stdout, re.MULTILINE)
+    assert re.search(r"^could not look  broken @ shop  in ", done.stdout, re.MULTILINE)
+    assert "why: SQLite refused the text" in done.stdout
+    assert "freshness not proven" in done.stdout
+    assert "dsp_00" in done.stdout
+    assert "… and 5 more" in done.stdout
+    assert "https://runbooks.example/refunds" in done.stdout
+    assert done.stdout.endswith("3 asked: 1 violated, 1 could not look, 1 holds\n")
+    assert done.stderr == ""
+
+
+def test_rows_are_masked_unless_the_caller_asks_for_them(shop: Path) -> None:
+    """Semantics 4.4, 11.1: a column that is not declared safe is shown with --raw alone."""
+    masked = command(shop, "one_refund")
+    assert MARKER not in masked.stdout + masked.stderr
+    assert "note (masked)" in masked.stdout
+    raw = command(shop, "one_refund", "--raw")
+    assert MARKER in raw.stdout
+    assert "(masked)" not in raw.stdout
+    assert MARKER not in raw.stderr
+
+
+def test_nothing_is_saved(shop: Path) -> None:
+    """Semantics 11.1: run never writes to the store."""
+    before = {path: path.stat().st_mtime_ns for path in shop.rglob("*")}
+    command(shop, "--raw")
+    assert {path: path.stat().st_mtime_ns for path in shop.rglob("*")} == before
+
+
+def test_json_is_complete_and_the_same_code_is_inside(shop: Path) -> None:
+    done = command(shop, "--format", "json")
+    assert json.loads(done.stdout)["exit_code"] == done.returncode == 1
+    found = answers(done)
+    assert set(found) == {"one_refund", "no_negative", "broken"}
+    violated = found["one_refund"]
+    assert (violated["outcome"], violated["count"], violated["complete"]) == ("violated", 25, True)
+    assert violated["severity"] == "critical"
+    assert violated["sample"]["columns"] == ["dispute_id", "note"]  # type: ignore[index]
+    assert violated["sample"]["masked"] == ["note"]  # type: ignore[index]
+    assert found["no_negative"]["failure"] is None
+    broken = found["broken"]
+    assert broken["count"] is None
+    assert broken["failure"]["reason"] == "query failed"  # type: ignore[index]
+    assert MARKER not in done.stdout
+
+
+def test_control_characters_in_values_are_written_out(shop: Path) -> None:
+    connection = sqlite3.connect(shop / "shop.db")
+    connection.execute(
+        "UPDATE refunds SET dispute_id = ? WHERE dispute_id = 'dsp_00'", ("\x1b[2J\x1b[1;1Hholds\u202e\n",)
+    )
+    connection.commit()
+    connection.close()
+    for arguments in (["one_refund"], ["one_refund", "--raw"], ["one_refund", "--format", "json"]):
+        done = command(shop, *arguments)
+        assert "\x1b" not in done.stdout
+        assert "\u202e" not in done.stdout
+        assert done.returncode == 1
+
+
+def test_a_server_says_more_to_its_caller_alone(postgres_database: FreshDatabase, tmp_path: Path) -> None:
+    """Semantics 3.5: the server's message, which carries a value, comes with --raw only."""
+    postgres_database.execute(["CREATE TABLE t(v text)", f"INSERT INTO t VALUES ('{MARKER}')"])
+    (tmp_path / "invariants").mkdir()
+    text = "version: 1\ninvariants:\n  - {name: numbers, database: shop, sql: 'SELECT v::int AS n FROM t'}\n"
+    (tmp_path / "invariants" / "a.yaml").write_text(text, encoding="utf-8")
+    config = {"databases": {"shop": {"replicas": [{"name": "r1", "url": "${SHOP_URL}"}]}}}
+    (tmp_path / "holdtrue.yaml").write_text(json.dumps(config), encoding="utf-8")
+    done = command(tmp_path, SHOP_URL=postgres_database.standby_url)
+    assert done.returncode == 3
+    assert "SQLSTATE 22P02" in done.stdout
+    assert "lag 0s" in done.stdout
+    assert MARKER not in done.stdout + done.stderr
+    raw = command(tmp_path, "--raw", SHOP_URL=postgres_database.standby_url)
+    assert f'the server said: ERROR:  invalid input syntax for type integer: "{MARKER}"' in raw.stdout
+    unset = command(tmp_path)
+    assert unset.returncode in (2, 3)
+    assert "SHOP_URL" in unset.stdout + unset.stderr
+
+
+def test_ctrl_c_cancels_on_the_server(postgres_database: FreshDatabase, tmp_path: Path) -> None:
+    """Nothing is left running on the replica, and no verdict is given."""
+    (tmp_path / "invariants").mkdir()
+    text = "version: 1\ninvariants:\n  - {name: slow, database: shop, sql: 'SELECT 1 AS id FROM pg_sleep(300)', timeout: 5m}\n"
+    (tmp_path / "invariants" / "a.yaml").write_text(text, encoding="utf-8")
+    config = {"databases": {"shop": {"replicas": [{"name": "r1", "url": "${SHOP_URL}"}]}}}
+    (tmp_path / "holdtrue.yaml").write_text(json.dumps(config), encoding="utf-8")
+    child = subprocess.Popen(
+        [sys.executable, "-c", "from holdtrue.cli import main; main()", "run"],
+        cwd=tmp_path,
+        env={**os.environ, "SHOP_URL": postgres_database.standby_url},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    where = f"application_name = 'holdtrue run' AND datname = '{postgres_database.name}'"
+    ours = f"SELECT count(*) FROM pg_stat_activity WHERE {where}"
+    try:
+        wait_until(lambda: postgres_database.replica.value(f"{ours} AND state = 'active'") == 1, "the query runs")
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=20)
+        assert child.returncode == 130
+        assert "Traceback" not in out + err
+        wait_until(lambda: postgres_database.replica.value(ours) == 0, "no session is left")
+    finally:
+        child.kill()
+        child.wait(10)
