@@ -23,7 +23,10 @@ ROWS = (
     "INSERT INTO accounts VALUES ('acc_1', 0, 0)",
     "INSERT INTO disputes VALUES ('dsp_1', 'acc_1', 40)",
 )
-ONE_SETTLED = "SELECT dispute_id, count(*) AS refunds FROM refunds WHERE state = 'settled' GROUP BY dispute_id HAVING count(*) > 1"
+ONE_SETTLED = (
+    "SELECT dispute_id, count(*) AS refunds FROM refunds "
+    "WHERE state = 'settled' GROUP BY dispute_id HAVING count(*) > 1"
+)
 BALANCE = """
 SELECT a.id, a.credit_balance_eur, l.total FROM accounts a
 JOIN (SELECT account_id, sum(amount_eur) AS total FROM credit_log GROUP BY account_id) l ON l.account_id = a.id
