@@ -24,6 +24,7 @@ BUSY_SECONDS = 30
 _IDLE_MILLISECONDS = 30_000
 _LOCK_MILLISECONDS = 20_000
 _BEGIN = "holdtrue_begin"
+_OLDEST_SQLITE = (3, 35)  # RETURNING
 _NETWORK_FILE_SYSTEMS = frozenset(
     ("nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "glusterfs", "lustre", "beegfs", "gpfs", "afs", "ocfs2")
 )
@@ -168,6 +169,9 @@ def file_system_of(path: Path, mounts: str | None = None) -> str:
 
 
 def _sqlite_engine(url: URL) -> Engine:
+    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        wanted = ".".join(map(str, _OLDEST_SQLITE))
+        raise SettingsRefused(f"SQLite {sqlite3.sqlite_version} is too old", remedy=f"a SQLite store needs {wanted}")
     engine = create_engine(
         url,
         hide_parameters=True,
