@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from holdtrue.catalog import computed_columns
+from holdtrue.catalog import computed_columns, inspect_sql
 from holdtrue.errors import PromotionRefused
 from holdtrue.model import Catalog, EvidenceRow, Incident, Invariant, Returns, Subject, Ticket
 from holdtrue.model.masking import pseudonym
@@ -72,7 +72,8 @@ def make_ticket(detail: AlertDetail, catalog: Catalog, *, by: str, now: datetime
             remedy="put it back under its name, reload, and promote again",
         )
     computed = computed_columns(invariant.sql, database.dialect)
-    _check_promotable(invariant, detail, computed, database.safe_columns)
+    parsed = inspect_sql(invariant.sql, database.dialect).parsed
+    _check_promotable(invariant, detail, computed if parsed else None, database.safe_columns)
     chosen = _choose(detail.evidence, invariant, computed, salt)
     identity = ticket_id(invariant.name, episode.id)
     taken = chosen.kept.evidence
@@ -118,8 +119,15 @@ def make_ticket(detail: AlertDetail, catalog: Catalog, *, by: str, now: datetime
 
 
 def _check_promotable(
-    invariant: Invariant, detail: AlertDetail, computed: Sequence[str], cap: frozenset[str] | None
+    invariant: Invariant, detail: AlertDetail, computed: Sequence[str] | None, cap: frozenset[str] | None
 ) -> None:
+    """Refuse what cannot become a ticket; ``computed`` is None where nobody can tell with which columns the text computes."""
+    if detail.first_run is not None and detail.first_run.definition != invariant.definition:
+        raise PromotionRefused(
+            f"{invariant.name} has another definition than when alert {detail.episode.id} opened, and its rows were taken"
+            " under the former one",
+            remedy="promote from the catalog as it was then, or the next violation under the new definition",
+        )
     if invariant.returns is Returns.COUNT and invariant.rows_sql is None:
         raise PromotionRefused(
             f"{invariant.name} returns: count, and a number has no rows to keep",
@@ -145,14 +153,17 @@ def _check_promotable(
         for name in row.columns
     }
     unsafe = [
-        name for name in computed if name in captured and not (invariant.is_safe(name) and (cap is None or name in cap))
+        name
+        for name in (sorted(captured) if computed is None else computed)
+        if name in captured and not (invariant.is_safe(name) and (cap is None or name in cap))
     ]
     if unsafe:
         capped = [name for name in unsafe if invariant.is_safe(name)]
         where = f"; and to safe_columns of the database: [{', '.join(capped)}]" if capped else ""
         lines = ", ".join(f"{one}: safe" for one in unsafe)
+        how = "computes with" if computed is not None else "cannot be inspected, and may compute with"
         raise PromotionRefused(
-            f"{invariant.name} computes with columns that are not declared safe, and stand-ins would change what it finds",
+            f"{invariant.name} {how} columns that are not declared safe, and stand-ins would change what it finds",
             remedy=f"if they hold nothing personal, add to it: columns: {{{lines}}}{where}",
         )
 

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import create_engine
 
 from holdtrue import promotion
-from holdtrue.catalog import computed_columns
+from holdtrue.catalog import Inspection, computed_columns
 from holdtrue.databases import Databases, Examined
 from holdtrue.errors import NotFound, PromotionRefused
 from holdtrue.model import (
@@ -321,6 +321,26 @@ def test_a_column_that_the_text_computes_with_must_be_safe(
     capped = catalog(RULE, replace(postgres_config("postgresql://nowhere"), safe_columns=frozenset({"refunds.id"})))
     with pytest.raises(PromotionRefused, match=r"safe_columns of the database: \[refunds\.state\]"):
         promotion.promote(house.store, capped, alert, by="ana", now=now)
+
+
+def test_where_nobody_can_tell_what_the_text_computes_with_every_column_must_be_safe(
+    standby: Databases, postgres_database: FreshDatabase, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """semantics 4.4, 1.6: what the parser cannot read may compute with anything."""
+    alert = race_on_standby(standby, postgres_database, house)
+    monkeypatch.setattr(promotion, "inspect_sql", lambda sql, dialect: Inspection(parsed=False))
+    with pytest.raises(PromotionRefused, match=r"cannot be inspected.*disputes\.account_id: safe"):
+        promotion.promote(house.store, catalog(), alert, by="ana", now=house.clock.now)
+
+
+def test_rows_of_a_former_definition_are_not_put_beside_the_present_text(
+    standby: Databases, postgres_database: FreshDatabase, house: House
+) -> None:
+    """semantics 1.1, 9.2: a ticket's text is the one that found its rows."""
+    alert = race_on_standby(standby, postgres_database, house)
+    changed = catalog(replace(RULE, definition="another"))
+    with pytest.raises(PromotionRefused, match="another definition"):
+        promotion.promote(house.store, changed, alert, by="ana", now=house.clock.now)
 
 
 def test_an_alert_that_does_not_exist_is_not_found(house: House) -> None:
