@@ -39,8 +39,8 @@ format: .venv/.dev ## put the code in order
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/.dev ## the measurements of bench/
-	$(BIN)/python -m bench $(ARGS)
+bench: .venv/.dev ## the measurements of bench/; ARGS=bench/round.py makes one
+	for one in $(or $(ARGS),bench/*.py); do $(BIN)/python $$one; done
 
 lock: .bootstrap/.uv ## pin every dependency again (ARGS=--upgrade for the newest)
 	$(LOCK) $(ARGS) --extra service pyproject.toml --output-file requirements/run.txt
