@@ -151,7 +151,7 @@ def test_a_session_lock_is_released_with_the_transaction(primary: Databases, pos
         ask(primary, invariant(text))
         held = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
         held += f" WHERE l.locktype = 'advisory' AND d.datname = '{postgres_database.name}'"
-        assert postgres_database.value(held) == 0
+        wait_until(lambda held=held: postgres_database.value(held) == 0, "the lock is released")  # type: ignore[misc]
     assert sessions(postgres_database, on="primary") == 1
 
 

@@ -278,7 +278,7 @@ def test_the_opening_message_sets_its_limits_locally_and_begins_read_only() -> N
     """Semantics 3.2: one message; nothing leaks to another client of a pooler."""
     limits = Limits.within(timedelta(seconds=2), timedelta(seconds=2))
     config = postgres_config("postgresql://h/d", search_path="a, 'b", timezone="Europe/Berlin")
-    text = opening_message(config, limits, bare=False).decode()
+    text = opening_message(config, limits).decode()
     assert text.startswith("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;")
     assert "SET LOCAL statement_timeout=2000;" in text
     assert "SET LOCAL TimeZone='Europe/Berlin';" in text

@@ -18,7 +18,15 @@ from holdtrue.databases.freshness import decide_freshness, measured_lag
 from holdtrue.databases.logins import read_login
 from holdtrue.databases.looks import Answer, Limits, Mask, OnColumns, Streamed
 from holdtrue.databases.postgresql_evidence import take_evidence
-from holdtrue.databases.postgresql_opening import BARE_STATES, milliseconds, opening_message, read_opening
+from holdtrue.databases.postgresql_opening import (
+    ALREADY_PREPARED,
+    BARE_STATES,
+    NOT_PREPARED,
+    PREPARE,
+    milliseconds,
+    opening_message,
+    read_opening,
+)
 from holdtrue.databases.postgresql_text import refuse_unless_query
 from holdtrue.databases.sqlstates import explain, explain_refusal
 from holdtrue.model import (
@@ -117,6 +125,8 @@ class PostgresLink:
         self._limits = Limits.within(timedelta(seconds=10), timedelta(seconds=10))
         self._keep_raw = False
         self._bare = False
+        self._prepared: bool | None = None
+        self._ending = False
         self._any_bytes = self._pg.parameter_status(b"server_encoding") == b"SQL_ASCII"
         self._broken = False
         self._interrupted = False
@@ -169,11 +179,26 @@ class PostgresLink:
         return fresh if isinstance(fresh, Failure) else None
 
     def _open(self) -> Row:
-        """The opening message's answer; the bare one's on a server that does not know what the full one asks."""
+        """The opening message's answer.
+
+        Prepared where the session is ours alone, in full where a transaction pooler gives another session each time, bare
+        where the server does not know what is asked.
+        """
+        self._settle()
         seconds = self._limits.statement.total_seconds()
+        if self._prepared is None:
+            self._prepared = self._prepare()
+        if self._prepared:
+            try:
+                return self._simple(self._opening(prepared=True), seconds)
+            except Stopped as stopped:
+                if self._broken or stopped.failure.sqlstate not in BARE_STATES | {NOT_PREPARED}:
+                    raise
+            self._simple(b"ROLLBACK", _END_SECONDS)
+            self._prepared = False
         if not self._bare:
             try:
-                return self._simple(self._opening(bare=False), seconds)
+                return self._simple(self._opening(), seconds)
             except Stopped as stopped:
                 if self._broken or stopped.failure.sqlstate not in BARE_STATES:
                     raise
@@ -181,8 +206,17 @@ class PostgresLink:
             self._bare = True
         return self._simple(self._opening(bare=True), seconds)
 
-    def _opening(self, *, bare: bool) -> bytes:
-        return opening_message(self._config, self._limits, bare=bare, any_bytes=self._any_bytes)
+    def _prepare(self) -> bool:
+        try:
+            self._simple(PREPARE, _END_SECONDS)
+        except Stopped as stopped:
+            if self._broken:
+                raise
+            return stopped.failure.sqlstate == ALREADY_PREPARED
+        return True
+
+    def _opening(self, *, bare: bool = False, prepared: bool = False) -> bytes:
+        return opening_message(self._config, self._limits, bare=bare, prepared=prepared, any_bytes=self._any_bytes)
 
     def stream(self, sql: str, *, on_columns: OnColumns, count_limit: int | None) -> Streamed:
         """Run the text alone, once, in the protocol that refuses a second statement; rows arrive one at a time."""
@@ -236,7 +270,10 @@ class PostgresLink:
         return take_evidence(self, key=key, columns=columns, row=row, base_rows=base_rows, mask=mask, blocked=blocked)
 
     def end(self) -> bool:
-        """Roll back and release session locks in one message (semantics 3.6)."""
+        """Roll back and release session locks in one message (semantics 3.6).
+
+        It is sent and not waited for: the server does it at once, and the next look reads how it went before anything else.
+        """
         self._interrupted = False
         if self._broken or self._pg.transaction_status not in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
             return not self._broken and self._pg.transaction_status == TransactionStatus.IDLE
@@ -244,10 +281,32 @@ class PostgresLink:
         failed = self._pg.transaction_status == TransactionStatus.INERROR
         unlock = b"SELECT pg_advisory_unlock_all()"
         try:
-            self._simple(b"ROLLBACK;" + unlock if failed else unlock + b";ROLLBACK", _END_SECONDS)
-        except Stopped:
+            self._pg.send_query(b"ROLLBACK;" + unlock if failed else unlock + b";ROLLBACK")
+            self._flush(time.monotonic() + _END_SECONDS)
+        except (psycopg.Error, OSError):
             return False
-        return not self._broken and self._pg.transaction_status == TransactionStatus.IDLE
+        self._ending = True
+        return True
+
+    def _settle(self) -> None:
+        """Read how the former look ended.
+
+        Raises:
+            Stopped: not cleanly; the connection must not be used again.
+        """
+        if not self._ending:
+            return
+        self._ending = False
+        clean = True
+        until = time.monotonic() + _END_SECONDS
+        try:
+            while (result := self._next(until)) is not None:
+                clean = clean and result.status in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
+        except (psycopg.Error, OSError):
+            clean = False
+        if not clean or self._pg.transaction_status != TransactionStatus.IDLE:
+            self._broken = True
+            raise Stopped(explain(None, limit=self._limits.declared, interrupted=self._interrupted))
 
     def interrupt(self) -> None:
         """Cancel on the server what runs now."""

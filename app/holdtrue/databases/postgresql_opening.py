@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -55,7 +56,17 @@ class Opened:
     in_progress: tuple[int, ...] | None
 
 
-def opening_message(config: DatabaseConfig, limits: Limits, *, bare: bool, any_bytes: bool = False) -> bytes:
+PREPARED_NAME = f"holdtrue_{zlib.crc32(_FULL.encode()):08x}"
+PREPARE = f"PREPARE {PREPARED_NAME} AS {_FULL}".encode()
+"""Planning the question costs the server more than answering it: a connection prepares it once."""
+
+NOT_PREPARED = "26000"
+ALREADY_PREPARED = "42P05"
+
+
+def opening_message(
+    config: DatabaseConfig, limits: Limits, *, bare: bool = False, prepared: bool = False, any_bytes: bool = False
+) -> bytes:
     """Begin, set every limit and everything that decides how values read, and ask where the server stands.
 
     All of it is local to the transaction: nothing leaks to another client of a transaction pooler. ``any_bytes``: a database
@@ -78,7 +89,8 @@ def opening_message(config: DatabaseConfig, limits: Limits, *, bare: bool, any_b
     if config.search_path is not None:
         # As a value, not as identifiers: it is written as postgresql.conf would have it ("tools, public").
         text += f"SELECT set_config('search_path',{quote_literal(config.search_path)},true);"
-    return (text + (_BARE if bare else _FULL)).encode()
+    question = _BARE if bare else f"EXECUTE {PREPARED_NAME}" if prepared else _FULL
+    return (text + question).encode()
 
 
 def read_opening(row: Sequence[str | None]) -> Opened:
