@@ -109,7 +109,7 @@ class Shop:
                 report = json.load(answer)
             if report["exit_code"] == code and all(one["tried_at"] for one in report["entries"]):
                 return
-            assert time.monotonic() < deadline, report
+            assert time.monotonic() < deadline, json.dumps(report)
             threading.Event().wait(0.1)
 
 

@@ -188,7 +188,9 @@ class _Story:
         path.write_text(text, encoding="utf-8")
 
     def _pytest(self, folder: Path) -> subprocess.CompletedProcess[str]:
-        return self._python(["-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)])
+        # A database of its own on the server that runs anyway; without one, the kit starts a server for each of our runs.
+        server = {"HOLDTRUE_BARRIER_URL": self._stage.traffic.url} if self._stage.is_postgres else {}
+        return self._python(["-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)], **server)
 
     def _python(self, arguments: list[str], **environ: str) -> subprocess.CompletedProcess[str]:
         if self._stage.stopping.is_set():
