@@ -12,7 +12,7 @@ from holdtrue import reports
 from holdtrue.errors import NotFound, Refused
 from holdtrue.model import Invariant, MessageState, Novelty, fresh_for, longest_gap, utc
 from holdtrue.web.problems import MEDIA_TYPE
-from holdtrue.web.service import WebService
+from holdtrue.bootstrap.faces import WebService
 from holdtrue.web.views.parts import show_schedule
 
 Json = dict[str, Any]

@@ -19,7 +19,7 @@ from holdtrue.web.pages import FormRefused, pages_router
 from holdtrue.web.probes import probes_router
 from holdtrue.web.problems import describe, problem, problem_of
 from holdtrue.web.rendering import STATIC, Renderer
-from holdtrue.web.service import WebService
+from holdtrue.bootstrap.faces import WebService
 
 log = structlog.get_logger("holdtrue.web")
 

@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdtrue.web.problems import problem
-from holdtrue.web.service import WebService
+from holdtrue.bootstrap.faces import WebService
 
 FORM_COOKIE = "holdtrue_form"
 SESSION_COOKIE = "holdtrue_session"

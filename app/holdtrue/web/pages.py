@@ -16,7 +16,7 @@ from holdtrue.store.records import Span
 from holdtrue.web.archive import zipped
 from holdtrue.web.guard import SESSION_COOKIE, SESSION_LIFE, form_holds, is_secure, new_session, same_secret
 from holdtrue.web.rendering import Renderer
-from holdtrue.web.service import WebService
+from holdtrue.bootstrap.faces import WebService
 from holdtrue.web.showing import rows_as_csv
 from holdtrue.web.views import alerts as alert_views
 from holdtrue.web.views.charts import Strip, strip

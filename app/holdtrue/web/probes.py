@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from holdtrue.errors import StoreError
 from holdtrue.web.problems import problem
-from holdtrue.web.service import WebService
+from holdtrue.bootstrap.faces import WebService
 
 
 def probes_router(service: WebService) -> APIRouter:

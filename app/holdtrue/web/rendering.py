@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 
 from holdtrue.errors import StoreError
 from holdtrue.web.guard import FORM_COOKIE, SESSION_COOKIE, form_token, is_secure
-from holdtrue.web.service import WebService
+from holdtrue.bootstrap.faces import WebService
 from holdtrue.web.showing import visible
 from holdtrue.web.views.parts import Link, When, when
 
