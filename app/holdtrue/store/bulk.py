@@ -9,7 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
+    Dialect,
     FromClause,
     Select,
     Table,
@@ -24,41 +26,27 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.sql.dml import Insert, ReturningInsert, Update
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.dml import Insert, Update
 
 from holdtrue.store.columns import Lasting, Moment, Values, Words, moment_text, plain_text
 
 _MICROSECOND = timedelta(microseconds=1)
+_GIVEN = "given "  # SQLAlchemy wants its own names for parameters that are called like a column
 
 
 def update_many(connection: Connection, table: Table, key: str, values: Sequence[Values]) -> None:
     """Set the same columns of many rows, each found by its ``key``."""
-    if not values:
-        return
-    names = tuple(values[0])
-    if connection.dialect.name == "postgresql":
-        connection.execute(_update_given(table, key, names), {"rows": _json(values)})
-        return
-    ordered = [*(name for name in names if name != key), key]
-    plain = [_PLAIN.get(type(table.c[name].type)) for name in ordered]
-    changed = ", ".join(f'"{name}" = ?' for name in ordered[:-1])
-    text = f'UPDATE {table.name} SET {changed} WHERE "{key}" = ?'
-    pairs = list(zip(ordered, plain, strict=True))
-    connection.exec_driver_sql(
-        text,
-        [
-            tuple([row[name] if make is None or row[name] is None else make(row[name]) for name, make in pairs])
-            for row in values
-        ],
-    )
+    if values:
+        names = tuple(values[0])
+        _send(connection, table, _update(connection.dialect.name, table, key, names), names, values)
 
 
 def insert_many(connection: Connection, table: Table, values: Sequence[Values]) -> None:
     """Insert many rows."""
-    if values and connection.dialect.name == "postgresql":
-        connection.execute(_insert_given(table, tuple(values[0]), ()), {"rows": _json(values)})
-    elif values:
-        connection.execute(insert(table), values)
+    if values:
+        names = tuple(values[0])
+        _send(connection, table, _insert(connection.dialect.name, table, names), names, values)
 
 
 def number_many(
@@ -68,11 +56,14 @@ def number_many(
     if not values:
         return {}
     if connection.dialect.name == "postgresql":
-        found = connection.execute(_insert_given(table, tuple(values[0]), by), {"rows": _json(values)})
-        return {tuple(row[:-1]): row[-1] for row in found}
-    new = insert(table).returning(table.c.id, sort_by_parameter_order=True)
-    ids = connection.execute(new, values).scalars()
-    return {tuple(row[name] for name in by): number for row, number in zip(values, ids, strict=True)}
+        statement = _insert("postgresql", table, tuple(values[0])).returning(
+            *(table.c[name] for name in by), table.c.id
+        )
+        return {tuple(row[:-1]): row[-1] for row in connection.execute(statement, {"rows": _json(values)})}
+    # Nobody else writes between these two: the transaction began with IMMEDIATE.
+    first = connection.execute(select(func.coalesce(func.max(table.c.id), 0) + 1)).scalar_one()
+    insert_many(connection, table, [{"id": first + index, **row} for index, row in enumerate(values)])
+    return {tuple([row[name] for name in by]): first + index for index, row in enumerate(values)}
 
 
 def upsert_many(
@@ -85,27 +76,56 @@ def upsert_many(
     most: Sequence[str] = (),
 ) -> None:
     """Insert many rows; of one that is there already replace ``same``, add to ``more``, keep the greater of ``most``."""
-    if not values:
-        return
-    names = tuple(values[0])
-    statement = _upsert(connection.dialect.name, table, names, same=tuple(same), more=tuple(more), most=tuple(most))
+    if values:
+        names = tuple(values[0])
+        statement = _upsert(connection.dialect.name, table, names, same=tuple(same), more=tuple(more), most=tuple(most))
+        _send(connection, table, statement, names, values)
+
+
+Statement = Insert | Update
+
+
+def _send(
+    connection: Connection, table: Table, statement: Statement, names: tuple[str, ...], values: Sequence[Values]
+) -> None:
+    """On PostgreSQL one statement over one JSON parameter; on SQLite the driver's own executemany."""
     if connection.dialect.name == "postgresql":
         connection.execute(statement, {"rows": _json(values)})
-    else:
-        connection.execute(statement, values)
+        return
+    text, ordered = _driver_text(connection.dialect, statement, names)
+    pairs = [(name, _PLAIN.get(type(table.c[name].type))) for name in ordered]
+    connection.exec_driver_sql(
+        text,
+        [
+            tuple([row[name] if make is None or row[name] is None else make(row[name]) for name, make in pairs])
+            for row in values
+        ],
+    )
 
 
 @lru_cache(maxsize=128)
-def _update_given(table: Table, key: str, names: tuple[str, ...]) -> Update:
-    given = _given(table, names)
-    changed = {name: given.c[name] for name in names if name != key}
-    return update(table).where(table.c[key] == given.c[key]).values(changed)
+def _driver_text(dialect: Dialect, statement: Statement, names: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """The statement in SQLite's words, and the columns in the order of its question marks."""
+    compiled = statement.compile(dialect=dialect, column_keys=list(names) if isinstance(statement, Insert) else None)
+    assert isinstance(compiled, SQLCompiler)  # noqa: S101 - what compiling a statement makes
+    return str(compiled), tuple(name.removeprefix(_GIVEN) for name in compiled.positiontup or ())
 
 
 @lru_cache(maxsize=128)
-def _insert_given(table: Table, names: tuple[str, ...], by: tuple[str, ...]) -> Insert | ReturningInsert[Any]:
-    statement = insert(table).from_select(list(names), _rows_given(table, names))
-    return statement.returning(*(table.c[name] for name in by), table.c.id) if by else statement
+def _update(dialect: str, table: Table, key: str, names: tuple[str, ...]) -> Update:
+    changed = [name for name in names if name != key]
+    if dialect == "postgresql":
+        given = _given(table, names)
+        return update(table).where(table.c[key] == given.c[key]).values({name: given.c[name] for name in changed})
+    own: dict[str, ColumnElement[Any]] = {name: bindparam(f"{_GIVEN}{name}") for name in names}
+    return update(table).where(table.c[key] == own[key]).values({name: own[name] for name in changed})
+
+
+@lru_cache(maxsize=128)
+def _insert(dialect: str, table: Table, names: tuple[str, ...]) -> Insert:
+    if dialect == "postgresql":
+        return insert(table).from_select(list(names), _rows_given(table, names))
+    return insert(table)
 
 
 @lru_cache(maxsize=128)
@@ -118,17 +138,16 @@ def _upsert(
     more: tuple[str, ...],
     most: tuple[str, ...],
 ) -> Insert:
-    new: Any
+    new: postgresql.Insert | sqlite.Insert
     if dialect == "postgresql":
         new = postgresql.insert(table).from_select(list(names), _rows_given(table, names))
     else:
         new = sqlite.insert(table)
-    changed = {name: new.excluded[name] for name in same}
+    changed: dict[str, ColumnElement[Any]] = {name: new.excluded[name] for name in same}
     changed |= {name: table.c[name] + new.excluded[name] for name in more}
     for name in most:
         changed[name] = case((new.excluded[name] > table.c[name], new.excluded[name]), else_=table.c[name])
-    same_row = [one.name for one in table.primary_key]
-    whole: Insert = new.on_conflict_do_update(index_elements=same_row, set_=changed)
+    whole: Insert = new.on_conflict_do_update(index_elements=[one.name for one in table.primary_key], set_=changed)
     return whole
 
 
