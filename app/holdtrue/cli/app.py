@@ -79,8 +79,6 @@ def _register(app: typer.Typer, command: str, module: str) -> None:
         register: Callable[[typer.Typer], None] = import_module(f"holdtrue.cli.{module}").register
     except ModuleNotFoundError as problem:
         refusal = missing_install_set(problem)
-        if refusal is None and problem.name == f"holdtrue.cli.{module}":
-            return
         if refusal is None:
             raise
 
