@@ -9,8 +9,8 @@ from datetime import timedelta
 from holdtrue import __version__
 from holdtrue.bootstrap.catalog import CatalogInForce, Source
 from holdtrue.bootstrap.describing import describer
-from holdtrue.bootstrap.http import HttpServer
-from holdtrue.bootstrap.service import Notifiers, Parts, Service, promoter, reloader, runner
+from holdtrue.bootstrap.faces import WebService
+from holdtrue.bootstrap.service import Address, Notifiers, Parts, Service, promoter, reloader, runner
 from holdtrue.bootstrap.storing import store_url
 from holdtrue.databases import Databases
 from holdtrue.delivery import Delivery
@@ -23,8 +23,6 @@ from holdtrue.settings import Settings, environment
 from holdtrue.store import Hold, no_hold, open_store
 from holdtrue.store.records import Finished, Saved
 from holdtrue.watch import Watch
-from holdtrue.web import create_app
-from holdtrue.web.service import WebService
 
 __all__ = ["Service", "build"]
 
@@ -36,7 +34,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
     fault suite stops an instance; production leaves it alone.
 
     Raises:
-        SettingsRefused: no ledger secret, an address that cannot be listened on, an unreadable store URL.
+        SettingsRefused: no ledger secret, an address open to others without a token, an unreadable store URL.
         StoreError: the store cannot be opened, or its schema is not ours.
     """
     settings.check_listen()
@@ -98,24 +96,19 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
         limits=Limits(tick=settings.tick, lease=settings.lease_ttl),
     )
     reload = reloader(store, in_force, counters, settings.instance)
-    http = HttpServer(
-        create_app(
-            WebService(
-                store=store,
-                catalog=lambda: in_force.catalog,
-                generation=lambda: in_force.generation,
-                metrics=Exposition(store=store, catalog=lambda: in_force.catalog, counters=counters).render,
-                reload=reload,
-                run_now=runner(store, scheduler.tick_soon),
-                promote=promoter(store, lambda: in_force.catalog, clock.now),
-                version=__version__,
-                token=settings.token.get_secret_value() if settings.token else None,
-                hosts=frozenset({"*"}) if settings.allow_open else frozenset(),
-            )
-        ),
-        settings.host,
-        settings.port,
+    faces = WebService(
+        store=store,
+        catalog=lambda: in_force.catalog,
+        generation=lambda: in_force.generation,
+        metrics=Exposition(store=store, catalog=lambda: in_force.catalog, counters=counters).render,
+        reload=reload,
+        run_now=runner(store, scheduler.tick_soon),
+        promote=promoter(store, lambda: in_force.catalog, clock.now),
+        version=__version__,
+        token=settings.token.get_secret_value() if settings.token else None,
+        hosts=frozenset({"*"}) if settings.allow_open else frozenset(),
     )
+    address = Address()
     watch_every = timedelta(seconds=15)
     return Service(
         Parts(
@@ -137,12 +130,13 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
             delivery=Delivery(
                 store=store,
                 notifiers=notifiers,
-                describe=describer(lambda: in_force.catalog, lambda: http.url),
+                describe=describer(lambda: in_force.catalog, lambda: address.url),
                 instance=settings.instance,
                 notified=counters.notified,
             ),
             ticker=ticker,
-            http=http,
+            faces=faces,
+            address=address,
             reload=reload,
             grace=settings.grace,
             watch_every=watch_every,

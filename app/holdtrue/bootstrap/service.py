@@ -12,7 +12,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from holdtrue import __version__
 from holdtrue.bootstrap.catalog import CatalogInForce
-from holdtrue.bootstrap.http import HttpServer
+from holdtrue.bootstrap.faces import Asked, ReloadResult, WebService
 from holdtrue.databases import Databases
 from holdtrue.delivery import Delivery
 from holdtrue.errors import NotFound, StoreError
@@ -25,9 +25,16 @@ from holdtrue.promotion import promote as promote_ticket
 from holdtrue.scheduling import Scheduler
 from holdtrue.store import Store
 from holdtrue.watch import Watch
-from holdtrue.web.service import Asked, ReloadResult
 
 log = structlog.get_logger("holdtrue.service")
+
+
+class Address:
+    """Where this instance answers, once whoever serves its pages has said so: links in messages lead there."""
+
+    def __init__(self) -> None:
+        """Nobody answers yet."""
+        self.url = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,8 @@ class Parts:
     watch: Watch
     delivery: Delivery
     ticker: BackgroundScheduler
-    http: HttpServer
+    faces: WebService
+    address: Address
     reload: Callable[[str], ReloadResult]
     grace: timedelta
     watch_every: timedelta
@@ -61,12 +69,16 @@ class Service:
         self._stopped = threading.Event()
 
     @property
-    def url(self) -> str:
-        """Where the pages and the API answer."""
-        return self._parts.http.url
+    def faces(self) -> WebService:
+        """What pages, API and probes are made of."""
+        return self._parts.faces
+
+    def answers_at(self, url: str) -> None:
+        """Note where the pages are, for the links in messages."""
+        self._parts.address.url = url
 
     def start(self) -> None:
-        """Load the catalog, then begin to answer, to claim, to watch and to deliver.
+        """Load the catalog, then begin to claim, to watch and to deliver.
 
         Raises:
             CatalogRefused: the files are refused and the store has no generation to go on with.
@@ -78,13 +90,12 @@ class Service:
             parts.counters.reloaded(successful=status.successful, at=status.at)
         self.beat()
         parts.recorder.start()
-        parts.http.start()
         parts.scheduler.start()
         parts.ticker.add_job(parts.watch.look, "interval", seconds=parts.watch_every.total_seconds(), id="watch")
         parts.ticker.add_job(self.beat, "interval", seconds=10, id="beat")
         parts.ticker.add_job(self._deliver, "interval", seconds=parts.deliver_every.total_seconds(), id="deliver")
         parts.ticker.start()
-        log.info("serving", url=self.url, instance=parts.instance, version=__version__)
+        log.info("serving", url=parts.address.url, instance=parts.instance, version=__version__)
 
     def reload(self, who: str) -> ReloadResult:
         """Load the catalog's files again: all or nothing.
@@ -102,8 +113,11 @@ class Service:
         except StoreError as problem:
             log.warning("beat_failed", problem=type(problem).__name__)
 
-    def stop(self) -> None:
-        """Stop within the grace: no new claims; runs under way end, or are cancelled on their servers; all is saved."""
+    def stop_working(self) -> None:
+        """End the work: no new claims; runs under way end, or are cancelled on their servers; all of them are saved.
+
+        Pages and probes may still be served meanwhile; `close` comes after them. Together both keep to the grace.
+        """
         if self._stopped.is_set():
             return
         self._stopped.set()
@@ -115,12 +129,14 @@ class Service:
             parts.databases.interrupt_all()
             parts.scheduler.wait_until_idle(grace / 4)
         parts.recorder.stop(grace / 8)
-        parts.http.stop(grace / 8)
         if parts.ticker.running:
             parts.ticker.shutdown(wait=False)
-        parts.delivery.stop()
-        parts.databases.close()
-        parts.store.close()
+        parts.delivery.stop(grace / 8)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._parts.databases.close()
+        self._parts.store.close()
         log.info("stopped")
 
     def _deliver(self) -> None:

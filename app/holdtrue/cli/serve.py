@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import structlog
 import typer
 
+from holdtrue.cli.exits import ExitCode
 from holdtrue.cli.options import ConfigOption
 from holdtrue.cli.signals import Signals
 from holdtrue.errors import StoreError
@@ -17,6 +20,8 @@ from holdtrue.settings import load_settings
 
 if TYPE_CHECKING:
     from holdtrue.bootstrap.building import Service
+
+_HTTP_GRACE = 2.0
 
 
 def register(app: typer.Typer) -> None:
@@ -47,6 +52,8 @@ def serve(
     # The whole service, which no other command needs.
     from holdtrue.bootstrap.building import build
     from holdtrue.bootstrap.logs import configure_logging
+    from holdtrue.web import create_app
+    from holdtrue.web.server import HttpServer
 
     settings = load_settings(
         config, os.environ, listen=listen, allow_open=allow_open or None, allow_empty=allow_empty or None
@@ -54,15 +61,29 @@ def serve(
     configure_logging(settings)
     with Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         service = build(settings, os.environ)
+        http = HttpServer(create_app(service.faces), settings.host, settings.port)
+        service.answers_at(http.url)
         try:
             service.start()
+            http.start()
             if url_file is not None:
-                _write_whole(url_file, service.url)
+                _write_whole(url_file, http.url)
             while (heard := signals.next()) not in (signal.SIGTERM, signal.SIGINT):
                 if heard == signal.SIGHUP:
                     _reload(service)
         finally:
-            service.stop()
+            service.stop_working()
+            http.stop(_HTTP_GRACE)
+            service.close()
+    _leave()
+
+
+def _leave() -> None:
+    """End the process though a thread hangs in a call to a notifier or a server: all that is to be kept is written."""
+    if any(not one.daemon and one is not threading.main_thread() and one.is_alive() for one in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(int(ExitCode.HOLDS))
 
 
 def _reload(service: Service) -> None:

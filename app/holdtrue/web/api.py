@@ -9,10 +9,10 @@ from fastapi import APIRouter, Body, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdtrue import reports
+from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import NotFound, Refused
 from holdtrue.model import Invariant, MessageState, Novelty, fresh_for, longest_gap, utc
 from holdtrue.web.problems import MEDIA_TYPE
-from holdtrue.bootstrap.faces import WebService
 from holdtrue.web.views.parts import show_schedule
 
 Json = dict[str, Any]

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import HoldtrueError, StoreError
 from holdtrue.web.api import api_router
 from holdtrue.web.guard import Guard
@@ -19,7 +20,6 @@ from holdtrue.web.pages import FormRefused, pages_router
 from holdtrue.web.probes import probes_router
 from holdtrue.web.problems import describe, problem, problem_of
 from holdtrue.web.rendering import STATIC, Renderer
-from holdtrue.bootstrap.faces import WebService
 
 log = structlog.get_logger("holdtrue.web")
 

@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdtrue.web.problems import problem
 from holdtrue.bootstrap.faces import WebService
+from holdtrue.web.problems import problem
 
 FORM_COOKIE = "holdtrue_form"
 SESSION_COOKIE = "holdtrue_session"

@@ -10,13 +10,13 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Path, Query, Request, Response
 from starlette.responses import RedirectResponse
 
+from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import NotFound, PromotionRefused
 from holdtrue.model import AlertState, MessageState, Novelty, Run, fresh_for
 from holdtrue.store.records import Span
 from holdtrue.web.archive import zipped
 from holdtrue.web.guard import SESSION_COOKIE, SESSION_LIFE, form_holds, is_secure, new_session, same_secret
 from holdtrue.web.rendering import Renderer
-from holdtrue.bootstrap.faces import WebService
 from holdtrue.web.showing import rows_as_csv
 from holdtrue.web.views import alerts as alert_views
 from holdtrue.web.views.charts import Strip, strip

@@ -6,9 +6,9 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import StoreError
 from holdtrue.web.problems import problem
-from holdtrue.bootstrap.faces import WebService
 
 
 def probes_router(service: WebService) -> APIRouter:

@@ -13,9 +13,9 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import StoreError
 from holdtrue.web.guard import FORM_COOKIE, SESSION_COOKIE, form_token, is_secure
-from holdtrue.bootstrap.faces import WebService
 from holdtrue.web.showing import visible
 from holdtrue.web.views.parts import Link, When, when
 

@@ -28,6 +28,7 @@ class HttpServer:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((host, port))
+            self._socket.listen(128)  # whoever comes before ``start`` waits, and is not refused
         except OSError as problem:
             self._socket.close()
             raise SettingsRefused(
@@ -54,7 +55,6 @@ class HttpServer:
 
     def start(self) -> None:
         """Begin to answer."""
-        self._socket.listen(128)
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
