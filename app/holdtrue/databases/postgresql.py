@@ -22,9 +22,9 @@ from holdtrue.databases.postgresql_opening import (
     ALREADY_PREPARED,
     BARE_STATES,
     NOT_PREPARED,
-    PREPARE,
     milliseconds,
     opening_message,
+    prepare_message,
     read_opening,
 )
 from holdtrue.databases.postgresql_text import refuse_unless_query
@@ -208,7 +208,7 @@ class PostgresLink:
 
     def _prepare(self) -> bool:
         try:
-            self._simple(PREPARE, _END_SECONDS)
+            self._simple(prepare_message(any_bytes=self._any_bytes), _END_SECONDS)
         except Stopped as stopped:
             if self._broken:
                 raise

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 from holdtrue.databases.freshness import Signs, read_lsn
 from holdtrue.databases.looks import Limits
@@ -16,7 +17,7 @@ _IDLE_LIMIT_MS = 60_000
 
 # The band: a standby's snapshot lists nothing in progress, so each id in [xmin, xmax) is asked for (semantics 3.2). All in
 # one SELECT over one snapshot; CASE keeps functions of the other role from being called, and sub-selects from running.
-_FULL = f"""SELECT b.s::text,
+_FULL = f"""b.s::text,
  extract(epoch FROM now())::text,
  b.r::text,
  (CASE WHEN b.r THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END)::text,
@@ -35,7 +36,7 @@ _FULL = f"""SELECT b.s::text,
  LEFT JOIN pg_stat_get_wal_receiver() AS w ON true"""
 
 # For servers that speak PostgreSQL without its replication functions: nothing of lag or position can be known there.
-_BARE = """SELECT pg_current_snapshot()::text, extract(epoch FROM now())::text, pg_is_in_recovery()::text,
+_BARE = """pg_current_snapshot()::text, extract(epoch FROM now())::text, pg_is_in_recovery()::text,
  NULL, NULL, NULL, 'false', NULL, NULL, NULL, '1min', NULL, NULL, NULL"""
 
 BARE_STATES = frozenset({"0A000", "42883", "42501", "42703", "55000"})
@@ -56,9 +57,41 @@ class Opened:
     in_progress: tuple[int, ...] | None
 
 
-PREPARED_NAME = f"holdtrue_{zlib.crc32(_FULL.encode()):08x}"
-PREPARE = f"PREPARE {PREPARED_NAME} AS {_FULL}".encode()
-"""Planning the question costs the server more than answering it: a connection prepares it once."""
+# What is set: local to the transaction, as columns of the same question, so that one statement does all of it. What differs
+# from look to look comes first, in the order of the prepared statement's parameters.
+_VARYING = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "TimeZone", "search_path")
+_FIXED = {"DateStyle": "ISO, YMD", "IntervalStyle": "postgres", "bytea_output": "hex", "extra_float_digits": "1"}
+_SET = len(_VARYING) + len(_FIXED) + 1
+
+
+def _question(values: Sequence[str], encoding: str, asked: str) -> str:
+    pairs = [
+        (name, f"coalesce({value}, current_setting('{name}'))") for name, value in zip(_VARYING, values, strict=True)
+    ]
+    pairs += [(name, f"'{value}'") for name, value in _FIXED.items()]
+    pairs.append(("client_encoding", f"'{encoding}'"))
+    return "SELECT " + ", ".join(f"set_config('{name}', {value}, true)" for name, value in pairs) + ", " + asked
+
+
+def prepare_message(*, any_bytes: bool = False) -> bytes:
+    """Prepares the question: planning it costs the server more than answering it, so a connection does it once.
+
+    The name carries the question's checksum: whoever prepared it in this session prepared the same.
+    """
+    places = [f"${number}" for number in range(1, len(_VARYING) + 1)]
+    question = _question(places, _encoding(any_bytes), _FULL)
+    return f"PREPARE {_name(any_bytes)}(text, text, text, text, text) AS {question}".encode()
+
+
+def _encoding(any_bytes: bool) -> str:
+    return "SQL_ASCII" if any_bytes else "UTF8"
+
+
+@cache
+def _name(any_bytes: bool) -> str:
+    question = _question(["$"] * len(_VARYING), _encoding(any_bytes), _FULL)
+    return f"holdtrue_{zlib.crc32(question.encode()):08x}"
+
 
 NOT_PREPARED = "26000"
 ALREADY_PREPARED = "42P05"
@@ -72,30 +105,24 @@ def opening_message(
     All of it is local to the transaction: nothing leaks to another client of a transaction pooler. ``any_bytes``: a database
     without encoding (SQL_ASCII) holds bytes that are no UTF-8; asked for UTF-8 the server would refuse the whole row.
     """
-    settings = [
-        ("statement_timeout", str(milliseconds(limits.statement))),
-        ("lock_timeout", str(milliseconds(limits.lock_wait))),
-        ("idle_in_transaction_session_timeout", str(milliseconds(limits.statement) + _IDLE_LIMIT_MS)),
-        ("TimeZone", quote_literal(config.timezone)),
-        ("DateStyle", "'ISO, YMD'"),
-        ("IntervalStyle", "postgres"),
-        ("bytea_output", "hex"),
-        ("extra_float_digits", "1"),
-    ]
-    if any_bytes:
-        settings.append(("client_encoding", "SQL_ASCII"))
-    text = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
-    text += "".join(f"SET LOCAL {name}={value};" for name, value in settings)
-    if config.search_path is not None:
+    values = [
+        f"'{milliseconds(limits.statement)}'",
+        f"'{milliseconds(limits.lock_wait)}'",
+        f"'{milliseconds(limits.statement) + _IDLE_LIMIT_MS}'",
+        quote_literal(config.timezone),
         # As a value, not as identifiers: it is written as postgresql.conf would have it ("tools, public").
-        text += f"SELECT set_config('search_path',{quote_literal(config.search_path)},true);"
-    question = _BARE if bare else f"EXECUTE {PREPARED_NAME}" if prepared else _FULL
-    return (text + question).encode()
+        "NULL" if config.search_path is None else quote_literal(config.search_path),
+    ]
+    if prepared:
+        question = f"EXECUTE {_name(any_bytes)}({', '.join(values)})"
+    else:
+        question = _question(values, _encoding(any_bytes), _BARE if bare else _FULL)
+    return f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;{question}".encode()
 
 
 def read_opening(row: Sequence[str | None]) -> Opened:
     """Read the answer of the opening message's last statement."""
-    snapshot, now, recovery, position, received, last_commit, paused, pid, status, heard, timeout, *rest = row
+    snapshot, now, recovery, position, received, last_commit, paused, pid, status, heard, timeout, *rest = row[_SET:]
     timeline, system, band = rest
     in_recovery = recovery == "true"
     visible = status is not None or pid is None
