@@ -19,7 +19,7 @@ from holdtrue.errors import SettingsRefused
 from holdtrue.model import parse_duration, show_duration
 
 PREFIX = "HOLDTRUE_"
-SECRETS = ("ledger_secret", "token")
+SECRETS = ("ledger_secret", "token", "metrics_token")
 """Settings that have a ``…_FILE`` twin and are never printed."""
 
 SHORTEST_SECRET = 16
@@ -51,7 +51,10 @@ class Settings(BaseSettings):
     )
     url: str = Field("", description="The service that the commands speak to; without it they open the store.")
     token: SecretStr | None = Field(
-        None, description="`serve` asks every request for it; the commands send it to `url`."
+        None, description="Pages and API of `serve` ask for it; the commands send it to `url`."
+    )
+    metrics_token: SecretStr | None = Field(
+        None, description="`/metrics` asks for it, or for `HOLDTRUE_TOKEN`; without it scrapes need none."
     )
     listen: str = Field("127.0.0.1:8080", description="Where `serve` listens: address:port; port 0 takes a free one.")
     allow_open: bool = Field(False, description="Listen beyond this machine without a token.")

@@ -106,6 +106,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
         promote=promoter(store, lambda: in_force.catalog, clock.now),
         version=__version__,
         token=settings.token.get_secret_value() if settings.token else None,
+        metrics_token=settings.metrics_token.get_secret_value() if settings.metrics_token else None,
         hosts=frozenset({"*"}) if settings.allow_open else frozenset(),
     )
     address = Address()

@@ -50,6 +50,12 @@ class WebService:
     metrics_token: str | None = None
     hosts: frozenset[str] = frozenset()
 
+    @property
+    def public_url(self) -> str:
+        """Where people reach the pages: what the catalog in force says, else what this instance was told; may be empty."""
+        catalog = self.catalog()
+        return (catalog.config.external_url if catalog else "") or self.external_url
+
     def now(self) -> datetime:
         """The store's clock: it decides every age that a page shows."""
         return self.store.now()

@@ -62,6 +62,12 @@ def _database(name: str, fields: Fields, environ: Mapping[str, str], problems: l
     freshness = Freshness(fields.get("freshness", Freshness.NONE if single else Freshness.STREAMING))
     if dialect is Dialect.SQLITE:
         _check_sqlite(fields, freshness, problems)
+    elif dialect is not Dialect.POSTGRESQL:
+        message = f"{dialect} is not offered yet: every run on {name!r} will say that it could not look"
+        problems.append(Problem(fields.node.place, message, fatal=False))
+    if freshness is Freshness.HEARTBEAT:
+        message = "heartbeat is not offered yet: every run on a replica will say that it could not look"
+        problems.append(Problem(fields.written["freshness"][1].place, message, str(freshness), fatal=False))
     if not replicas:
         return None
     safe = fields.get("safe_columns")

@@ -178,10 +178,10 @@ def _add_promotion(router: APIRouter, service: WebService, renderer: Renderer) -
             ticket = service.promote(number, request.state.who, True)
         except PromotionRefused as refusal:
             view = alert_views.promote_page(
-                detail, None, external_url=service.external_url, refusal=refusal.message, remedy=refusal.remedy
+                detail, None, external_url=service.public_url, refusal=refusal.message, remedy=refusal.remedy
             )
             return renderer.page(request, "promote.html", view, status=409)
-        view = alert_views.promote_page(detail, ticket, external_url=service.external_url)
+        view = alert_views.promote_page(detail, ticket, external_url=service.public_url)
         return renderer.page(request, "promote.html", view)
 
     @router.post("/alerts/{number}/promote")
