@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,9 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
-from psycopg.pq import DiagnosticField, ExecStatus, TransactionStatus
 
-from holdtrue.databases.columns import unique_names
 from holdtrue.databases.freshness import decide_freshness, measured_lag
 from holdtrue.databases.logins import read_login
 from holdtrue.databases.looks import Answer, Limits, Mask, OnColumns, Streamed
@@ -28,6 +25,7 @@ from holdtrue.databases.postgresql_opening import (
     read_opening,
 )
 from holdtrue.databases.postgresql_text import refuse_unless_query
+from holdtrue.databases.postgresql_wire import END_SECONDS, Stopped, Wire
 from holdtrue.databases.sqlstates import explain, explain_refusal
 from holdtrue.model import (
     BaseRows,
@@ -43,17 +41,10 @@ from holdtrue.model import (
 )
 
 if TYPE_CHECKING:
-    from psycopg.pq.abc import PGconn, PGresult
+    pass
 
 _OLDEST: Final = 130000
-_GRACE: Final = 0.75
-_LAST_GRACE: Final = 3.0
-_END_SECONDS: Final = 5.0
 _SIDE_SECONDS: Final = 10.0
-_TICK: Final = 0.25
-_ROWS_BETWEEN_CLOCKS: Final = 1023
-_MARK: Final = " (not valid UTF-8)"
-_COPYING: Final = frozenset({ExecStatus.COPY_IN, ExecStatus.COPY_OUT, ExecStatus.COPY_BOTH})
 _CONNECT_SECONDS: Final = 10.0
 
 
@@ -100,36 +91,17 @@ class PostgresDriver:
         return PostgresLink(connection, config, replica.name)
 
 
-class Stopped(Exception):
-    """A statement of ours ended otherwise than wanted; carries the failure and nothing of the server's message."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.sentence)
-        self.failure = failure
-
-
 class PostgresLink:
-    """One connection. The driver's connection is used for connecting and cancelling; statements go to libpq directly.
-
-    That keeps the text out of every parser between the catalog and the server, keeps the server's messages out of Python's
-    exceptions, and lets the reading thread itself be the watchdog: it never waits without a limit.
-    """
+    """One connection, and on it one look at a time."""
 
     def __init__(self, connection: psycopg.Connection[Any], config: DatabaseConfig, replica: str) -> None:
-        self._connection = connection
-        self._pg: PGconn = connection.pgconn
-        self._poll = select.poll()
-        self._poll.register(self._pg.socket, select.POLLIN)
+        self._wire = Wire(connection)
         self._config = config
         self._replica = replica
         self._limits = Limits.within(timedelta(seconds=10), timedelta(seconds=10))
-        self._keep_raw = False
         self._bare = False
         self._prepared: bool | None = None
-        self._ending = False
-        self._any_bytes = self._pg.parameter_status(b"server_encoding") == b"SQL_ASCII"
-        self._broken = False
-        self._interrupted = False
+        self._any_bytes = self._wire.any_bytes
         self.opened: Position | None = None
         self.streamed: Streamed | None = None
         self.schema_cache: dict[Any, Any] = {}
@@ -148,7 +120,8 @@ class PostgresLink:
 
     def open(self, limits: Limits, config: DatabaseConfig, *, keep_raw: bool) -> Failure | None:
         """Begin, set the limits and read the position, in one message (semantics 3.2)."""
-        self._config, self._limits, self._keep_raw = config, limits, keep_raw
+        self._config, self._limits = config, limits
+        self._wire.declared, self._wire.keep_raw = limits.declared, keep_raw
         self.opened = None
         self.streamed = None
         self.schema_cache = {}
@@ -184,33 +157,33 @@ class PostgresLink:
         Prepared where the session is ours alone, in full where a transaction pooler gives another session each time, bare
         where the server does not know what is asked.
         """
-        self._settle()
+        self._wire.settle()
         seconds = self._limits.statement.total_seconds()
         if self._prepared is None:
             self._prepared = self._prepare()
         if self._prepared:
             try:
-                return self._simple(self._opening(prepared=True), seconds)
+                return self._wire.simple(self._opening(prepared=True), seconds)
             except Stopped as stopped:
-                if self._broken or stopped.failure.sqlstate not in BARE_STATES | {NOT_PREPARED}:
+                if self._wire.broken or stopped.failure.sqlstate not in BARE_STATES | {NOT_PREPARED}:
                     raise
-            self._simple(b"ROLLBACK", _END_SECONDS)
+            self._wire.simple(b"ROLLBACK", END_SECONDS)
             self._prepared = False
         if not self._bare:
             try:
-                return self._simple(self._opening(), seconds)
+                return self._wire.simple(self._opening(), seconds)
             except Stopped as stopped:
-                if self._broken or stopped.failure.sqlstate not in BARE_STATES:
+                if self._wire.broken or stopped.failure.sqlstate not in BARE_STATES:
                     raise
-            self._simple(b"ROLLBACK", _END_SECONDS)
+            self._wire.simple(b"ROLLBACK", END_SECONDS)
             self._bare = True
-        return self._simple(self._opening(bare=True), seconds)
+        return self._wire.simple(self._opening(bare=True), seconds)
 
     def _prepare(self) -> bool:
         try:
-            self._simple(prepare_message(any_bytes=self._any_bytes), _END_SECONDS)
+            self._wire.simple(prepare_message(any_bytes=self._any_bytes), END_SECONDS)
         except Stopped as stopped:
-            if self._broken:
+            if self._wire.broken:
                 raise
             return stopped.failure.sqlstate == ALREADY_PREPARED
         return True
@@ -226,7 +199,7 @@ class PostgresLink:
         if refusal is not None:
             returned, failure = 0, refusal
         else:
-            returned, failure = self._stream(sql, on_columns, count_limit, self._limits.statement.total_seconds())
+            returned, failure = self._wire.rows(sql, on_columns, count_limit, self._limits.statement.total_seconds())
         spent = timedelta(seconds=time.monotonic() - started)
         self.streamed = Streamed(returned, complete=failure is None, failure=failure, statement=spent)
         return self.streamed
@@ -252,13 +225,13 @@ class PostgresLink:
         return Answer(found[0], tuple(rows), more=more)
 
     def _ask(self, sql: str, take: OnColumns, limit: int, seconds: float) -> bool:
-        _, failure = self._stream(sql, take, limit, seconds)
+        _, failure = self._wire.rows(sql, take, limit, seconds)
         if failure is None:
             return False
         if failure.reason is not FailureReason.COUNT_LIMIT:
             raise Stopped(failure)
         # The rest was cancelled, and with it the transaction back to the savepoint.
-        self._simple(b"ROLLBACK TO SAVEPOINT holdtrue_side", _END_SECONDS)
+        self._wire.simple(b"ROLLBACK TO SAVEPOINT holdtrue_side", END_SECONDS)
         return True
 
     def evidence(
@@ -270,53 +243,16 @@ class PostgresLink:
         return take_evidence(self, key=key, columns=columns, row=row, base_rows=base_rows, mask=mask, blocked=blocked)
 
     def end(self) -> bool:
-        """Roll back and release session locks in one message (semantics 3.6).
-
-        It is sent and not waited for: the server does it at once, and the next look reads how it went before anything else.
-        """
-        self._interrupted = False
-        if self._broken or self._pg.transaction_status not in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
-            return not self._broken and self._pg.transaction_status == TransactionStatus.IDLE
-        # In a failed transaction nothing but its end is accepted; a message is one unit for a pooler either way.
-        failed = self._pg.transaction_status == TransactionStatus.INERROR
-        unlock = b"SELECT pg_advisory_unlock_all()"
-        try:
-            self._pg.send_query(b"ROLLBACK;" + unlock if failed else unlock + b";ROLLBACK")
-            self._flush(time.monotonic() + _END_SECONDS)
-        except (psycopg.Error, OSError):
-            return False
-        self._ending = True
-        return True
-
-    def _settle(self) -> None:
-        """Read how the former look ended.
-
-        Raises:
-            Stopped: not cleanly; the connection must not be used again.
-        """
-        if not self._ending:
-            return
-        self._ending = False
-        clean = True
-        until = time.monotonic() + _END_SECONDS
-        try:
-            while (result := self._next(until)) is not None:
-                clean = clean and result.status in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
-        except (psycopg.Error, OSError):
-            clean = False
-        if not clean or self._pg.transaction_status != TransactionStatus.IDLE:
-            self._broken = True
-            raise Stopped(explain(None, limit=self._limits.declared, interrupted=self._interrupted))
+        """Roll back and release session locks (semantics 3.6)."""
+        return self._wire.end()
 
     def interrupt(self) -> None:
         """Cancel on the server what runs now."""
-        self._interrupted = True
-        self._cancel()
+        self._wire.interrupt()
 
     def close(self) -> None:
         """Close the connection."""
-        with contextlib.suppress(psycopg.Error, OSError):
-            self._connection.close()
+        self._wire.close()
 
     # What evidence is read with.
 
@@ -328,7 +264,7 @@ class PostgresLink:
         """
         rows: list[Row] = []
         values = [None if one is None else one.encode("utf-8", "surrogatepass") for one in parameters]
-        _, failure = self._stream(sql, lambda _: rows.append, limit, within.total_seconds(), values)
+        _, failure = self._wire.rows(sql, lambda _: rows.append, limit, within.total_seconds(), values)
         if failure is not None:
             raise Stopped(failure)
         return rows
@@ -344,20 +280,18 @@ class PostgresLink:
     @contextlib.contextmanager
     def _savepoint(self, within: timedelta) -> Any:  # noqa: ANN401  a generator, by contextmanager
         timeout = f"SET LOCAL statement_timeout={milliseconds(within)};SAVEPOINT holdtrue_side".encode()
-        self._simple(timeout, _END_SECONDS)
+        self._wire.simple(timeout, END_SECONDS)
         try:
             yield
         except Stopped:
-            if not self._broken:
-                self._simple(b"ROLLBACK TO SAVEPOINT holdtrue_side", _END_SECONDS)
+            if not self._wire.broken:
+                self._wire.simple(b"ROLLBACK TO SAVEPOINT holdtrue_side", END_SECONDS)
             raise
 
-    # Underneath: libpq, never without a limit.
-
     def _unusable(self) -> Failure | None:
-        if self._interrupted:
+        if self._wire.interrupted:
             return explain("57014", limit=self._limits.declared, interrupted=True)
-        if self._broken or self._pg.transaction_status != TransactionStatus.INTRANS:
+        if not self._wire.in_transaction:
             return Failure(FailureReason.LOST, "the transaction had ended already")
         return None
 
@@ -366,158 +300,3 @@ class PostgresLink:
         if failure.reason is FailureReason.QUERY:
             return replace(failure, sentence="the server refused Holdtrue's opening message", position=None)
         return failure
-
-    def _stream(
-        self,
-        sql: str,
-        on_columns: OnColumns,
-        count_limit: int | None,
-        seconds: float,
-        parameters: Sequence[bytes | None] | None = None,
-    ) -> tuple[int, Failure | None]:
-        """Send one statement in the extended protocol, row by row; the rows that arrived and why it ended early."""
-        if self._interrupted:
-            return 0, explain("57014", limit=self._limits.declared, interrupted=True)
-        returned, failure, stopped = 0, None, False
-        take: Callable[[Row], None] | None = None
-        width: range = range(0)
-        single = ExecStatus.SINGLE_TUPLE
-        until = time.monotonic() + seconds + _GRACE
-        try:
-            self._pg.send_query_params(sql.encode("utf-8"), parameters)
-            self._pg.set_single_row_mode()
-            self._flush(until)
-            while (result := self._next(until)) is not None:
-                status = result.status
-                if status == single:
-                    if stopped:
-                        continue
-                    if take is None:
-                        columns = self._columns(result)
-                        width = range(len(columns))
-                        take = on_columns(columns)
-                    if returned == count_limit:
-                        stopped = True
-                        failure = Failure(FailureReason.COUNT_LIMIT, f"counting stopped at count_limit {count_limit}")
-                        self._cancel()
-                        continue
-                    returned += 1
-                    get = result.get_value
-                    try:
-                        row = tuple([None if (v := get(0, i)) is None else v.decode() for i in width])
-                    except UnicodeDecodeError:
-                        row = tuple([_show_bytes(get(0, i)) for i in width])
-                    take(row)
-                    if not returned & _ROWS_BETWEEN_CLOCKS and time.monotonic() > until:
-                        # The server streams on past its own limit, or we are slower than it: the limit is ours as well.
-                        stopped = True
-                        failure = explain("57014", limit=self._limits.declared, interrupted=self._interrupted)
-                        self._cancel()
-                elif status == ExecStatus.TUPLES_OK:
-                    if take is None:
-                        take = on_columns(self._columns(result))
-                elif not stopped:
-                    failure = self._why(result)
-                    stopped = True
-        except (psycopg.Error, OSError):
-            self._broken = True
-            failure = failure or explain(None, limit=self._limits.declared, interrupted=self._interrupted)
-        return returned, failure
-
-    def _simple(self, message: bytes, seconds: float) -> Row:
-        """Send a message of ours in the simple protocol; the first row of its last result that has rows.
-
-        Raises:
-            Stopped: it failed.
-        """
-        row: Row = ()
-        failure = None
-        until = time.monotonic() + seconds + _GRACE
-        try:
-            self._pg.send_query(message)
-            self._flush(until)
-            while (result := self._next(until)) is not None:
-                if result.status == ExecStatus.TUPLES_OK:
-                    if result.ntuples:
-                        cells = [result.get_value(0, place) for place in range(result.nfields)]
-                        row = tuple([None if one is None else one.decode("utf-8", "replace") for one in cells])
-                elif result.status != ExecStatus.COMMAND_OK:
-                    failure = failure or self._why(result)
-        except (psycopg.Error, OSError):
-            self._broken = True
-            failure = explain(None, limit=self._limits.declared, interrupted=self._interrupted)
-        if failure is not None:
-            raise Stopped(failure)
-        return row
-
-    def _flush(self, until: float) -> None:
-        """Push out what is still to be sent; a very long text does not fit at once."""
-        while self._pg.flush():
-            if time.monotonic() > until:
-                raise OSError("the server does not take the text")
-            self._poll.modify(self._pg.socket, select.POLLIN | select.POLLOUT)
-            self._poll.poll(_TICK * 1000)
-            self._poll.modify(self._pg.socket, select.POLLIN)
-            self._pg.consume_input()
-
-    def _next(self, until: float) -> PGresult | None:
-        """The next result, or None at the end; past ``until`` cancels on the server, a little later gives up.
-
-        Raises:
-            OSError: the server answers nothing any more, not even to the cancellation.
-        """
-        pg = self._pg
-        cancelled = False
-        while pg.is_busy():
-            now = time.monotonic()
-            if now > until + _LAST_GRACE:
-                raise OSError("the server does not answer")
-            if (now > until or self._interrupted) and not cancelled:
-                cancelled = True
-                until = min(until, now)
-                self._cancel()
-            self._poll.poll(max(1.0, min(_TICK, until - now if now < until else _TICK) * 1000))
-            pg.consume_input()
-        return pg.get_result()
-
-    def _cancel(self) -> None:
-        """Ask the server to cancel, over a connection of its own."""
-        with contextlib.suppress(psycopg.Error, OSError):
-            self._connection.cancel_safe(timeout=2.0)
-
-    def _columns(self, result: PGresult) -> tuple[Column, ...]:
-        count = result.nfields
-        names = unique_names([(result.fname(place) or b"").decode("utf-8", "replace") for place in range(count)])
-        types = psycopg.adapters.types
-        found = []
-        for place, name in enumerate(names):
-            known = types.get(oid := result.ftype(place))
-            found.append(Column(name, known.regtype if known is not None else f"oid {oid}"))
-        return tuple(found)
-
-    def _why(self, result: PGresult) -> Failure:
-        if result.status in _COPYING:
-            self._broken = True
-            return Failure(FailureReason.WRITES, "the text is no query")
-        if result.status in (ExecStatus.EMPTY_QUERY, ExecStatus.COMMAND_OK):
-            return Failure(FailureReason.SHAPE, "the text returned no result")
-        state = result.error_field(DiagnosticField.SQLSTATE)
-        place = result.error_field(DiagnosticField.STATEMENT_POSITION)
-        raw = result.error_message.decode("utf-8", "replace").strip() if self._keep_raw else None
-        return explain(
-            state.decode("ascii", "replace") if state else None,
-            limit=self._limits.declared,
-            interrupted=self._interrupted,
-            position=int(place) if place else None,
-            raw=raw,
-        )
-
-
-def _show_bytes(value: bytes | None) -> str | None:
-    """A cell that is no UTF-8 (a SQL_ASCII database holds any bytes) is shown as such, and counts."""
-    if value is None:
-        return None
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("utf-8", "backslashreplace") + _MARK

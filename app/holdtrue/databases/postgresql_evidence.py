@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
@@ -46,15 +46,22 @@ class _Taken:
     asking: Asking
     mask: Mask
     until: float
-    rows: list[EvidenceRow] = field(default_factory=list)
-    seen: set[tuple[int, str]] = field(default_factory=set)
+    kept: dict[tuple[int, str], EvidenceRow] = field(default_factory=dict)
     tables: dict[int, Table] = field(default_factory=dict)
     masked: set[str] = field(default_factory=set)
     missing: list[str] = field(default_factory=list)
 
+    def has(self, known: tuple[int, str], *, parent: bool) -> bool:
+        """Whether the row was taken already; one that another row refers to is a parent from now on, and behind it."""
+        row = self.kept.get(known)
+        if row is not None and parent:
+            del self.kept[known]
+            self.kept[known] = replace(row, is_parent=True)
+        return row is not None
+
     @property
     def full(self) -> bool:
-        return len(self.rows) >= ROWS_LIMIT
+        return len(self.kept) >= ROWS_LIMIT
 
 
 def take_evidence(
@@ -91,7 +98,7 @@ def take_evidence(
         violation_columns=tuple(column.name for column in columns),
         violation=violation,
         # Parents first: the farthest from the violation were taken last.
-        rows=tuple(reversed(taken.rows)),
+        rows=tuple(reversed(taken.kept.values())),
         position=asking.position,
         schema_sql=schema,
         left_out=left_out,
@@ -192,29 +199,27 @@ def _rows(taken: _Taken, table: Table, names: tuple[str, ...], keys: Sequence[Ro
         f"SELECT tableoid::text || ctid::text, xmin::text, {committed}, {cells} FROM {table.reference}"
         f" WHERE {' OR '.join(conditions)} LIMIT {ROWS_LIMIT + 1}"
     )
-    room = ROWS_LIMIT - len(taken.rows)
+    room = ROWS_LIMIT - len(taken.kept)
     raw: list[Row] = []
     for identity, xmin, committed_at, *values in taken.asking.query(
         text, parameters, limit=ROWS_LIMIT + 1, within=_left(taken.until)
     ):
-        if (table.oid, str(identity)) in taken.seen:
+        known = (table.oid, str(identity))
+        if taken.has(known, parent=parent):
             continue
         if room <= 0:
             taken.missing.append(f"more than {ROWS_LIMIT} rows")
             break
         room -= 1
-        taken.seen.add((table.oid, str(identity)))
         raw.append(tuple(values))
-        taken.rows.append(
-            EvidenceRow(
-                table=table.name,
-                columns=table.columns,
-                values=tuple(_masked(taken, table, values)),
-                types=table.types,
-                is_parent=parent,
-                xid=widen(int(xmin or 0), taken.asking.position.snapshot),
-                committed_at=_moment(committed_at),
-            )
+        taken.kept[known] = EvidenceRow(
+            table=table.name,
+            columns=table.columns,
+            values=tuple(_masked(taken, table, values)),
+            types=table.types,
+            is_parent=parent,
+            xid=widen(int(xmin or 0), taken.asking.position.snapshot),
+            committed_at=_moment(committed_at),
         )
     return raw
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -52,11 +52,18 @@ class _Taken:
     asking: Asking
     mask: Mask
     until: float
-    rows: list[EvidenceRow] = field(default_factory=list)
-    seen: set[tuple[str, tuple[Any, ...]]] = field(default_factory=set)
+    kept: dict[tuple[str, tuple[Any, ...]], EvidenceRow] = field(default_factory=dict)
     tables: dict[str, _Table] = field(default_factory=dict)
     masked: set[str] = field(default_factory=set)
     missing: list[str] = field(default_factory=list)
+
+    def has(self, known: tuple[str, tuple[Any, ...]], *, parent: bool) -> bool:
+        """Whether the row was taken already; one that another row refers to is a parent from now on, and behind it."""
+        row = self.kept.get(known)
+        if row is not None and parent:
+            del self.kept[known]
+            self.kept[known] = replace(row, is_parent=True)
+        return row is not None
 
 
 def take_evidence(
@@ -93,7 +100,7 @@ def take_evidence(
         violation=tuple(
             mask("", column.name, column.type_name, value) for column, value in zip(columns, row, strict=True)
         ),
-        rows=tuple(reversed(taken.rows)),
+        rows=tuple(reversed(taken.kept.values())),
         position=asking.position,
         schema_sql=schema,
         left_out=left_out,
@@ -162,12 +169,11 @@ def _rows(
     raw: list[tuple[Any, ...]] = []
     for values in taken.asking.query(text, parameters, limit=ROWS_LIMIT + 1, within=_left(taken.until)):
         identity = (table.name, tuple((type(value).__name__, value) for value in values))
-        if identity in taken.seen:
+        if taken.has(identity, parent=parent):
             continue
-        if len(taken.rows) >= ROWS_LIMIT:
+        if len(taken.kept) >= ROWS_LIMIT:
             taken.missing.append(f"more than {ROWS_LIMIT} rows")
             break
-        taken.seen.add(identity)
         raw.append(tuple(values))
         types = tuple(_CLASSES.get(type(value), "text") for value in values)
         shown: list[str | None] = []
@@ -178,8 +184,8 @@ def _rows(
                 if masked is None:
                     taken.missing.append(f"{table.name}.{name} is withheld (no stand-in for its type; declare it safe)")
             shown.append(masked)
-        taken.rows.append(
-            EvidenceRow(table=table.name, columns=table.columns, values=tuple(shown), types=types, is_parent=parent)
+        taken.kept[identity] = EvidenceRow(
+            table=table.name, columns=table.columns, values=tuple(shown), types=types, is_parent=parent
         )
     return raw
 

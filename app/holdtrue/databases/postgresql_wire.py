@@ -1,0 +1,284 @@
+"""speaks to one PostgreSQL server through libpq, and never waits without a limit"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+from psycopg.pq import DiagnosticField, ExecStatus, TransactionStatus
+
+from holdtrue.databases.columns import unique_names
+from holdtrue.databases.looks import OnColumns
+from holdtrue.databases.sqlstates import explain
+from holdtrue.model import Column, Failure, FailureReason, Row
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGconn, PGresult
+
+END_SECONDS: Final = 5.0
+_GRACE: Final = 0.75
+_LAST_GRACE: Final = 3.0
+_TICK: Final = 0.25
+_ROWS_BETWEEN_CLOCKS: Final = 1023
+_MARK: Final = " (not valid UTF-8)"
+_COPYING: Final = frozenset({ExecStatus.COPY_IN, ExecStatus.COPY_OUT, ExecStatus.COPY_BOTH})
+_DONE: Final = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
+
+
+class Stopped(Exception):
+    """A statement of ours ended otherwise than wanted; carries the failure and nothing of the server's message."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.sentence)
+        self.failure = failure
+
+
+class Wire:
+    """One connection. The driver connects and cancels; statements go to libpq directly.
+
+    That keeps the text out of every parser between the catalog and the server, keeps the server's messages out of Python's
+    exceptions, and lets the reading thread itself be the watchdog. ``declared`` is the time limit that a timeout is said to
+    have had; ``broken`` that the connection must not be used again. ``cancel`` and ``interrupt`` may be called from any thread.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+        self._pg: PGconn = connection.pgconn
+        self._poll = select.poll()
+        self._poll.register(self._pg.socket, select.POLLIN)
+        self._ending = False
+        self._cancelled = False
+        self.declared = timedelta(seconds=10)
+        self.keep_raw = False
+        self.broken = False
+        self.interrupted = False
+
+    @property
+    def any_bytes(self) -> bool:
+        """Whether the database has no encoding: it may hold bytes that are no UTF-8."""
+        return self._pg.parameter_status(b"server_encoding") == b"SQL_ASCII"
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open and has not failed."""
+        return not self.broken and self._pg.transaction_status == TransactionStatus.INTRANS
+
+    def interrupt(self) -> None:
+        """Cancel on the server what runs now; it ends as interrupted."""
+        self.interrupted = True
+        self.cancel()
+
+    def cancel(self) -> None:
+        """Ask the server to cancel, over a connection of its own."""
+        self._cancelled = True
+        with contextlib.suppress(psycopg.Error, OSError):
+            self._connection.cancel_safe(timeout=2.0)
+
+    def close(self) -> None:
+        """Close the connection; what still runs is cancelled first."""
+        with contextlib.suppress(psycopg.Error, OSError):
+            if not self._ending and self._pg.transaction_status == TransactionStatus.ACTIVE:
+                self.cancel()
+            self._connection.close()
+
+    def rows(
+        self,
+        sql: str,
+        on_columns: OnColumns,
+        count_limit: int | None,
+        seconds: float,
+        parameters: Sequence[bytes | None] | None = None,
+    ) -> tuple[int, Failure | None]:
+        """Send one statement in the extended protocol, row by row; the rows that arrived and why it ended early."""
+        if self.interrupted:
+            return 0, explain("57014", limit=self.declared, interrupted=True)
+        returned, failure, stopped = 0, None, False
+        take: Callable[[Row], None] | None = None
+        width: range = range(0)
+        single = ExecStatus.SINGLE_TUPLE
+        until = time.monotonic() + seconds + _GRACE
+        try:
+            self._pg.send_query_params(sql.encode("utf-8"), parameters)
+            self._pg.set_single_row_mode()
+            self._flush(until)
+            while (result := self._next(until)) is not None:
+                status = result.status
+                if status == single:
+                    if stopped:
+                        continue
+                    if take is None:
+                        columns = self._columns(result)
+                        width = range(len(columns))
+                        take = on_columns(columns)
+                    if returned == count_limit:
+                        stopped = True
+                        failure = Failure(FailureReason.COUNT_LIMIT, f"counting stopped at count_limit {count_limit}")
+                        self.cancel()
+                        continue
+                    returned += 1
+                    get = result.get_value
+                    try:
+                        row = tuple([None if (v := get(0, i)) is None else v.decode() for i in width])
+                    except UnicodeDecodeError:
+                        row = tuple([_show_bytes(get(0, i)) for i in width])
+                    take(row)
+                    if not returned & _ROWS_BETWEEN_CLOCKS and time.monotonic() > until:
+                        # The server streams on past its own limit, or we are slower than it: the limit is ours as well.
+                        stopped = True
+                        failure = explain("57014", limit=self.declared, interrupted=self.interrupted)
+                        self.cancel()
+                elif status == ExecStatus.TUPLES_OK:
+                    if take is None:
+                        take = on_columns(self._columns(result))
+                elif not stopped:
+                    failure = self._why(result)
+                    stopped = True
+        except (psycopg.Error, OSError):
+            self.broken = True
+            failure = failure or explain(None, limit=self.declared, interrupted=self.interrupted)
+        return returned, failure
+
+    def simple(self, message: bytes, seconds: float) -> Row:
+        """Send a message of ours in the simple protocol; the first row of its last result that has rows.
+
+        Raises:
+            Stopped: it failed.
+        """
+        row: Row = ()
+        failure = None
+        until = time.monotonic() + seconds + _GRACE
+        try:
+            self._pg.send_query(message)
+            self._flush(until)
+            while (result := self._next(until)) is not None:
+                if result.status == ExecStatus.TUPLES_OK:
+                    if result.ntuples:
+                        cells = [result.get_value(0, place) for place in range(result.nfields)]
+                        row = tuple([None if one is None else one.decode("utf-8", "replace") for one in cells])
+                elif result.status != ExecStatus.COMMAND_OK:
+                    failure = failure or self._why(result)
+        except (psycopg.Error, OSError):
+            self.broken = True
+            failure = explain(None, limit=self.declared, interrupted=self.interrupted)
+        if failure is not None:
+            raise Stopped(failure)
+        return row
+
+    def end(self) -> bool:
+        """Roll back and release session locks in one message (semantics 3.6); False if that is not sure.
+
+        It is sent and not waited for: the server does it at once, and ``settle`` reads how it went before the next use. After
+        a cancellation it is waited for: a late one may hit this message.
+        """
+        self.interrupted = False
+        status = self._pg.transaction_status
+        if self.broken or self._ending or status not in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+            return not self.broken and (self._ending or status == TransactionStatus.IDLE)
+        # In a failed transaction nothing but its end is accepted; a message is one unit for a pooler either way.
+        unlock = b"SELECT pg_advisory_unlock_all()"
+        try:
+            self._pg.send_query(b"ROLLBACK;" + unlock if status == TransactionStatus.INERROR else unlock + b";ROLLBACK")
+            self._flush(time.monotonic() + END_SECONDS)
+        except (psycopg.Error, OSError):
+            self.broken = True
+            return False
+        self._ending = True
+        if self._cancelled:
+            try:
+                self.settle()
+            except Stopped:
+                return False
+        return True
+
+    def settle(self) -> None:
+        """Read how the former transaction ended.
+
+        Raises:
+            Stopped: not cleanly; the connection must not be used again.
+        """
+        self._cancelled = False
+        if not self._ending:
+            return
+        self._ending = False
+        clean = True
+        until = time.monotonic() + END_SECONDS
+        try:
+            while (result := self._next(until)) is not None:
+                clean = clean and result.status in _DONE
+        except (psycopg.Error, OSError):
+            clean = False
+        if not clean or self._pg.transaction_status != TransactionStatus.IDLE:
+            self.broken = True
+            raise Stopped(explain(None, limit=self.declared, interrupted=self.interrupted))
+
+    def _flush(self, until: float) -> None:
+        """Push out what is still to be sent; a very long text does not fit at once."""
+        while self._pg.flush():
+            if time.monotonic() > until:
+                raise OSError("the server does not take the text")
+            self._poll.modify(self._pg.socket, select.POLLIN | select.POLLOUT)
+            self._poll.poll(_TICK * 1000)
+            self._poll.modify(self._pg.socket, select.POLLIN)
+            self._pg.consume_input()
+
+    def _next(self, until: float) -> PGresult | None:
+        """The next result, or None at the end; past ``until`` cancels on the server, a little later gives up.
+
+        Raises:
+            OSError: the server answers nothing any more, not even to the cancellation.
+        """
+        pg = self._pg
+        cancelled = False
+        while pg.is_busy():
+            now = time.monotonic()
+            if now > until + _LAST_GRACE:
+                raise OSError("the server does not answer")
+            if (now > until or self.interrupted) and not cancelled:
+                cancelled = True
+                until = min(until, now)
+                self.cancel()
+            self._poll.poll(max(1.0, min(_TICK, until - now if now < until else _TICK) * 1000))
+            pg.consume_input()
+        return pg.get_result()
+
+    def _columns(self, result: PGresult) -> tuple[Column, ...]:
+        count = result.nfields
+        names = unique_names([(result.fname(place) or b"").decode("utf-8", "replace") for place in range(count)])
+        types = psycopg.adapters.types
+        found = []
+        for place, name in enumerate(names):
+            known = types.get(oid := result.ftype(place))
+            found.append(Column(name, known.regtype if known is not None else f"oid {oid}"))
+        return tuple(found)
+
+    def _why(self, result: PGresult) -> Failure:
+        if result.status in _COPYING:
+            self.broken = True
+            return Failure(FailureReason.WRITES, "the text is no query")
+        if result.status in (ExecStatus.EMPTY_QUERY, ExecStatus.COMMAND_OK):
+            return Failure(FailureReason.SHAPE, "the text returned no result")
+        state = result.error_field(DiagnosticField.SQLSTATE)
+        place = result.error_field(DiagnosticField.STATEMENT_POSITION)
+        raw = result.error_message.decode("utf-8", "replace").strip() if self.keep_raw else None
+        return explain(
+            state.decode("ascii", "replace") if state else None,
+            limit=self.declared,
+            interrupted=self.interrupted,
+            position=int(place) if place else None,
+            raw=raw,
+        )
+
+
+def _show_bytes(value: bytes | None) -> str | None:
+    """A cell that is no UTF-8 (a SQL_ASCII database holds any bytes) is shown as such, and counts."""
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("utf-8", "backslashreplace") + _MARK
