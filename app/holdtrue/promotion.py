@@ -182,12 +182,20 @@ def _choose(kept: Sequence[KeptEvidence], invariant: Invariant, computed: Sequen
 def _assembled(kept: KeptEvidence, invariant: Invariant, computed: Sequence[str], salt: bytes) -> _Chosen:
     evidence = kept.evidence
     hashed = frozenset(evidence.pseudonymised)
-    rows = tuple(_stood_in(row, hashed, salt) for row in evidence.rows)
+    rows = tuple(_stood_in(_as_base_row(row, invariant), hashed, salt) for row in evidence.rows)
     masked = tuple(
         sorted({f"{row.table}.{name}" for row in rows for name in row.columns if f"{row.table}.{name}" in hashed})
     )
     assembled = assemble(rows, kept.last_good, pattern=recognise(invariant.sql), sql=invariant.sql, computed=computed)
     return _Chosen(kept, rows, assembled, masked)
+
+
+def _as_base_row(row: EvidenceRow, invariant: Invariant) -> EvidenceRow:
+    """A declared base row that others refer to is a parent, unless the text reads its table: then it may be what broke it."""
+    bare = row.table.rpartition(".")[2]
+    declared = any(one.table.rpartition(".")[2] == bare for one in invariant.base_rows)
+    read = any(one.rpartition(".")[2] == bare for one in invariant.tables)
+    return replace(row, is_parent=False) if row.is_parent and declared and read else row
 
 
 def _stood_in(row: EvidenceRow, hashed: frozenset[str], salt: bytes) -> EvidenceRow:

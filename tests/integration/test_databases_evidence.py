@@ -97,6 +97,17 @@ def test_base_rows_their_parents_and_writers_are_taken(databases: Databases, ref
     assert dict(zip(second.columns, second.types, strict=True))["amount"] == "euros"
 
 
+def test_a_base_row_that_another_one_refers_to_is_a_parent(databases: Databases, refunds: FreshDatabase) -> None:
+    """Semantics 9.1: declared or not, what is referred to must be loaded first."""
+    refunds.execute("INSERT INTO refunds(dispute_id, state, amount) VALUES ('dsp_1', 'settled', 6)")
+    both = (*rule().base_rows, BaseRows("disputes", (("id", "dispute_id"),)))
+    (evidence,) = taken(databases, rule(base_rows=both))
+    found = [(row.table, row.is_parent) for row in evidence.rows]
+    assert found.count(("disputes", True)) == 2
+    assert ("disputes", False) not in found
+    assert found.index(("customers", True)) < found.index(("disputes", True)) < found.index(("refunds", False))
+
+
 def test_what_is_not_declared_safe_leaves_as_a_stand_in(databases: Databases, refunds: FreshDatabase) -> None:
     """Semantics 4.4: masked before it can reach the store, equal for equal values, in every run."""
     refunds.execute(
