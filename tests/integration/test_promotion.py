@@ -214,6 +214,29 @@ def test_the_scaffold_fails_on_the_bug_and_passes_on_each_fix(
         database.close()
 
 
+def test_a_parent_that_came_in_the_window_is_in_the_seed_though_it_is_a_declared_base_row(
+    standby: Databases, postgres_database: FreshDatabase, house: House, tmp_path: Path
+) -> None:
+    """semantics 9.1, 9.3: without it no party could write; the text does not read it, so it cannot have broken the rule."""
+    save(house, look(standby))
+    postgres_database.execute(
+        [
+            "INSERT INTO disputes VALUES ('dsp_2', 'acc_1', 40)",
+            "INSERT INTO refunds (dispute_id, amount_eur, state) VALUES ('dsp_2', 40, 'settled')",
+            "INSERT INTO refunds (dispute_id, amount_eur, state) VALUES ('dsp_2', 40, 'settled')",
+        ]
+    )
+    both = (*RULE.base_rows, BaseRows("disputes", (("id", "dispute_id"),)))
+    rule = replace(RULE, base_rows=both, tables=("refunds",), columns=SAFE | {"refunds.dispute_id", "disputes.id"})
+    alert = save(house, look(standby, rule))
+    ticket = promotion.promote(house.store, catalog(rule), alert, by="ana", now=house.clock.now)
+    incident = incident_of(ticket, tmp_path / ticket.id).incident
+    seed = {one.table: one.rows for one in incident.seed}
+    assert [row[0] for row in seed["disputes"]] == ["dsp_2"]
+    assert "refunds" not in seed
+    assert any("disputes" in mark and "written in the window" in mark for mark in incident.marked)
+
+
 def test_hashed_columns_leave_as_fresh_stand_ins_that_still_join(
     standby: Databases, postgres_database: FreshDatabase, house: House
 ) -> None:
