@@ -280,17 +280,17 @@ def test_the_opening_message_sets_its_limits_locally_and_begins_read_only() -> N
     config = postgres_config("postgresql://h/d", search_path="a, 'b", timezone="Europe/Berlin")
     text = opening_message(config, limits).decode()
     assert text.startswith("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;")
-    assert "set_config('statement_timeout', coalesce('2000', current_setting('statement_timeout')), true)" in text
-    assert "set_config('TimeZone', coalesce('Europe/Berlin', " in text
-    assert "set_config('search_path', coalesce('a, ''b', " in text
+    assert "set_config('statement_timeout', '2000', true)" in text
+    assert "set_config('TimeZone', 'Europe/Berlin', true)" in text
+    assert "set_config('search_path', 'a, ''b', true)" in text
     assert text.count("set_config(") == text.count(", true)")
-    prepared = opening_message(config, limits, prepared=True).decode()
-    assert prepared.endswith("('2000', '1000', '62000', 'Europe/Berlin', 'a, ''b')")
+    prepared = opening_message(config, limits, prepared=True, known="17.5").decode()
+    assert prepared.endswith("('2000', '1000', '62000', 'Europe/Berlin', 'a, ''b', '17.5')")
 
 
 def test_a_bare_answer_claims_nothing() -> None:
     opened = read_opening(
-        [*["set"] * 10, "5:5:", "1700000000.000001", "true", *[None] * 3, "false", *[None] * 3, "1min", *[None] * 3]
+        ["set", "5:5:", "1700000000.000001", "true", *[None] * 3, "false", *[None] * 3, "1min", *[None] * 4]
     )
     assert opened.in_progress is None
     assert opened.system == ""

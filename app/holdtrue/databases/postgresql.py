@@ -102,6 +102,8 @@ class PostgresLink:
         self._bare = False
         self._prepared: bool | None = None
         self._any_bytes = self._wire.any_bytes
+        # Start time and system identifier: behind a pooler or a proxy the next transaction may be on another server.
+        self._system = ("", "")
         self.opened: Position | None = None
         self.streamed: Streamed | None = None
         self.schema_cache: dict[Any, Any] = {}
@@ -130,6 +132,8 @@ class PostgresLink:
         except Stopped as stopped:
             return self._of_server(stopped.failure)
         opened = read_opening(rows)
+        if opened.system:
+            self._system = (opened.started, opened.system)
         if self._bare and config.freshness is Freshness.STREAMING and opened.signs.in_recovery:
             return Failure(
                 FailureReason.CUT_OFF, "this server does not tell its lag; use freshness: none if that is right"
@@ -141,7 +145,7 @@ class PostgresLink:
             replica=self._replica,
             moment=opened.signs.now,
             role="standby" if opened.signs.in_recovery else "primary",
-            system=opened.system,
+            system=self._system[1],
             timeline=opened.timeline,
             log_position=opened.log_position,
             snapshot=opened.snapshot,
@@ -189,7 +193,14 @@ class PostgresLink:
         return True
 
     def _opening(self, *, bare: bool = False, prepared: bool = False) -> bytes:
-        return opening_message(self._config, self._limits, bare=bare, prepared=prepared, any_bytes=self._any_bytes)
+        return opening_message(
+            self._config,
+            self._limits,
+            bare=bare,
+            prepared=prepared,
+            any_bytes=self._any_bytes,
+            known=self._system[0],
+        )
 
     def stream(self, sql: str, *, on_columns: OnColumns, count_limit: int | None) -> Streamed:
         """Run the text alone, once, in the protocol that refuses a second statement; rows arrive one at a time."""

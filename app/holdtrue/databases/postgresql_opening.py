@@ -6,18 +6,18 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 
 from holdtrue.databases.freshness import Signs, read_lsn
 from holdtrue.databases.looks import Limits
 from holdtrue.model import DatabaseConfig
 
-BAND_LIMIT = 50_000
 _IDLE_LIMIT_MS = 60_000
+_STEP_MS = 20
 
 # The band: a standby's snapshot lists nothing in progress, so each id in [xmin, xmax) is asked for (semantics 3.2). All in
 # one SELECT over one snapshot; CASE keeps functions of the other role from being called, and sub-selects from running.
-_FULL = f"""b.s::text,
+_FULL = """b.s::text,
  extract(epoch FROM now())::text,
  b.r::text,
  (CASE WHEN b.r THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END)::text,
@@ -28,8 +28,10 @@ _FULL = f"""b.s::text,
  current_setting('wal_receiver_timeout'),
  (CASE WHEN NOT b.r THEN ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int
   ELSE coalesce(w.received_tli, (SELECT timeline_id FROM pg_control_checkpoint())) END)::text,
- (SELECT system_identifier FROM pg_control_system())::text,
- (CASE WHEN b.x - b.n <= {BAND_LIMIT} THEN ARRAY(SELECT i FROM generate_series(b.n, b.x - 1) AS i
+ (CASE WHEN extract(epoch FROM pg_postmaster_start_time())::text IS DISTINCT FROM {known}
+  THEN (SELECT system_identifier FROM pg_control_system()) END)::text,
+ extract(epoch FROM pg_postmaster_start_time())::text,
+ (CASE WHEN b.x - b.n <= 50000 THEN ARRAY(SELECT i FROM generate_series(b.n, b.x - 1) AS i
   WHERE pg_xact_status(i::text::xid8) = 'in progress') END)::text
  FROM (SELECT c.s, pg_is_in_recovery() AS r, pg_snapshot_xmin(c.s)::text::bigint AS n, pg_snapshot_xmax(c.s)::text::bigint AS x
   FROM (SELECT pg_current_snapshot() AS s OFFSET 0) AS c OFFSET 0) AS b
@@ -37,7 +39,7 @@ _FULL = f"""b.s::text,
 
 # For servers that speak PostgreSQL without its replication functions: nothing of lag or position can be known there.
 _BARE = """pg_current_snapshot()::text, extract(epoch FROM now())::text, pg_is_in_recovery()::text,
- NULL, NULL, NULL, 'false', NULL, NULL, NULL, '1min', NULL, NULL, NULL"""
+ NULL, NULL, NULL, 'false', NULL, NULL, NULL, '1min', NULL, NULL, NULL, NULL"""
 
 BARE_STATES = frozenset({"0A000", "42883", "42501", "42703", "55000"})
 """Error codes of the full message after which the bare one is tried."""
@@ -47,30 +49,36 @@ _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The opening message's answer: the signs of freshness and the pieces of the position."""
+    """The opening message's answer: the signs of freshness and the pieces of the position.
+
+    ``started`` is the server's start time; ``system`` is empty where it was said to be known.
+    """
 
     signs: Signs
     snapshot: str
     log_position: str
     timeline: int
     system: str
+    started: str
     in_progress: tuple[int, ...] | None
 
 
 # What is set: local to the transaction, as columns of the same question, so that one statement does all of it. What differs
 # from look to look comes first, in the order of the prepared statement's parameters.
 _VARYING = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "TimeZone", "search_path")
-_FIXED = {"DateStyle": "ISO, YMD", "IntervalStyle": "postgres", "bytea_output": "hex", "extra_float_digits": "1"}
-_SET = len(_VARYING) + len(_FIXED) + 1
+_FIXED = {"DateStyle": "ISO, MDY", "IntervalStyle": "postgres", "bytea_output": "hex", "extra_float_digits": "1"}
 
 
 def _question(values: Sequence[str], encoding: str, asked: str) -> str:
-    pairs = [
-        (name, f"coalesce({value}, current_setting('{name}'))") for name, value in zip(_VARYING, values, strict=True)
-    ]
-    pairs += [(name, f"'{value}'") for name, value in _FIXED.items()]
+    *settings, known = values
+    pairs = [*zip(_VARYING, settings, strict=True), *((name, f"'{value}'") for name, value in _FIXED.items())]
     pairs.append(("client_encoding", f"'{encoding}'"))
-    return "SELECT " + ", ".join(f"set_config('{name}', {value}, true)" for name, value in pairs) + ", " + asked
+    # Only what differs is set: a changed search_path alone makes the server plan again.
+    columns = [
+        f"CASE WHEN {value} <> current_setting('{name}') THEN set_config('{name}', {value}, true) END"
+        for name, value in pairs
+    ]
+    return f"SELECT concat({', '.join(columns)}), " + asked.replace("{known}", known)
 
 
 def prepare_message(*, any_bytes: bool = False) -> bytes:
@@ -78,9 +86,9 @@ def prepare_message(*, any_bytes: bool = False) -> bytes:
 
     The name carries the question's checksum: whoever prepared it in this session prepared the same.
     """
-    places = [f"${number}" for number in range(1, len(_VARYING) + 1)]
+    places = [f"${number}" for number in range(1, len(_VARYING) + 2)]
     question = _question(places, _encoding(any_bytes), _FULL)
-    return f"PREPARE {_name(any_bytes)}(text, text, text, text, text) AS {question}".encode()
+    return f"PREPARE {_name(any_bytes)}(text, text, text, text, text, text) AS {question}".encode()
 
 
 def _encoding(any_bytes: bool) -> str:
@@ -89,7 +97,7 @@ def _encoding(any_bytes: bool) -> str:
 
 @cache
 def _name(any_bytes: bool) -> str:
-    question = _question(["$"] * len(_VARYING), _encoding(any_bytes), _FULL)
+    question = _question(["$"] * (len(_VARYING) + 1), _encoding(any_bytes), _FULL)
     return f"holdtrue_{zlib.crc32(question.encode()):08x}"
 
 
@@ -98,20 +106,41 @@ ALREADY_PREPARED = "42P05"
 
 
 def opening_message(
-    config: DatabaseConfig, limits: Limits, *, bare: bool = False, prepared: bool = False, any_bytes: bool = False
+    config: DatabaseConfig,
+    limits: Limits,
+    *,
+    bare: bool = False,
+    prepared: bool = False,
+    any_bytes: bool = False,
+    known: str = "",
 ) -> bytes:
     """Begin, set every limit and everything that decides how values read, and ask where the server stands.
 
     All of it is local to the transaction: nothing leaks to another client of a transaction pooler. ``any_bytes``: a database
-    without encoding (SQL_ASCII) holds bytes that are no UTF-8; asked for UTF-8 the server would refuse the whole row.
+    without encoding (SQL_ASCII) holds bytes that are no UTF-8; asked for UTF-8 the server would refuse the whole row. ``known``
+    is the start time of a server whose system identifier is known: for the same one it is not read from disk again.
     """
+    statement = -(-milliseconds(limits.statement) // _STEP_MS) * _STEP_MS
+    search_path = config.search_path
+    return _message(
+        statement, milliseconds(limits.lock_wait), config.timezone, search_path, (bare, prepared, any_bytes), known
+    )
+
+
+# Most looks of a connection say the same; what is left of a time limit is rounded up so that it is.
+@lru_cache(maxsize=512)
+def _message(  # noqa: PLR0917  a cache's key
+    statement: int, lock_wait: int, timezone: str, search_path: str | None, how: tuple[bool, bool, bool], known: str
+) -> bytes:
+    bare, prepared, any_bytes = how
     values = [
-        f"'{milliseconds(limits.statement)}'",
-        f"'{milliseconds(limits.lock_wait)}'",
-        f"'{milliseconds(limits.statement) + _IDLE_LIMIT_MS}'",
-        quote_literal(config.timezone),
+        f"'{statement}'",
+        f"'{-(-lock_wait // _STEP_MS) * _STEP_MS}'",
+        f"'{statement + _IDLE_LIMIT_MS}'",
+        quote_literal(timezone),
         # As a value, not as identifiers: it is written as postgresql.conf would have it ("tools, public").
-        "NULL" if config.search_path is None else quote_literal(config.search_path),
+        "NULL" if search_path is None else quote_literal(search_path),
+        quote_literal(known) if known else "NULL",
     ]
     if prepared:
         question = f"EXECUTE {_name(any_bytes)}({', '.join(values)})"
@@ -122,8 +151,8 @@ def opening_message(
 
 def read_opening(row: Sequence[str | None]) -> Opened:
     """Read the answer of the opening message's last statement."""
-    snapshot, now, recovery, position, received, last_commit, paused, pid, status, heard, timeout, *rest = row[_SET:]
-    timeline, system, band = rest
+    snapshot, now, recovery, position, received, last_commit, paused, pid, status, heard, timeout, *rest = row[1:]
+    timeline, system, started, band = rest
     in_recovery = recovery == "true"
     visible = status is not None or pid is None
     signs = Signs(
@@ -146,6 +175,7 @@ def read_opening(row: Sequence[str | None]) -> Opened:
         log_position=position or "",
         timeline=int(timeline) if timeline else 0,
         system=system or "",
+        started=started or "",
         in_progress=_band(band),
     )
 
