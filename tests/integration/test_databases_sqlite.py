@@ -139,6 +139,24 @@ def test_a_file_must_be_allowed_and_must_exist(path: Path, tmp_path: Path) -> No
     databases.close()
 
 
+def test_a_file_that_was_replaced_is_read_anew_and_one_that_is_gone_is_not_read_at_all(
+    databases: Databases, path: Path, tmp_path: Path
+) -> None:
+    """Semantics 0: a kept connection would go on reading the file that was there before."""
+    text = invariant("SELECT id FROM t WHERE v = 'bad'")
+    assert isinstance(held := ask(databases, text), Examined)
+    assert held.outcome is Outcome.HELD
+    other = tmp_path / "restored.db"
+    connection = sqlite3.connect(other)
+    connection.executescript("CREATE TABLE t(id INTEGER PRIMARY KEY, v); INSERT INTO t VALUES (1, 'bad');")
+    connection.close()
+    other.replace(path)
+    assert isinstance(found := ask(databases, text), Examined)
+    assert found.outcome is Outcome.VIOLATED
+    path.unlink()
+    assert failed(ask(databases, text)).reason is FailureReason.REFUSED
+
+
 def test_a_file_in_wal_mode_is_read_beside_its_writer(databases: Databases, path: Path) -> None:
     """The demo's service writes while we read; the reader sees the last commit and holds nobody up."""
     writer = sqlite3.connect(path, isolation_level=None)

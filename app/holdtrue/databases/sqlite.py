@@ -73,7 +73,16 @@ class SqliteDriver:
         connection.text_factory = show_text
         if hasattr(connection, "enable_load_extension"):  # a Python built without extensions cannot load any
             connection.enable_load_extension(False)
-        return SqliteLink(connection, config, replica.name)
+        return SqliteLink(connection, config, replica.name, path)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file lies at a path, or None."""
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino
 
 
 def path_of(url: str) -> Path | None:
@@ -95,8 +104,10 @@ class Stopped(Exception):
 class SqliteLink:
     """One connection to a file, which is its own primary: ``allow_primary`` must be set."""
 
-    def __init__(self, connection: sqlite3.Connection, config: DatabaseConfig, replica: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, config: DatabaseConfig, replica: str, path: Path) -> None:
         self._connection = connection
+        self._path = path
+        self._file = _identity(path)
         self._config = config
         self._replica = replica
         self._limits = Limits.within(timedelta(seconds=10), timedelta(seconds=10))
@@ -131,6 +142,9 @@ class SqliteLink:
             return Failure(
                 FailureReason.IS_PRIMARY, "a SQLite file is its own primary (allow_primary: true would ask it)"
             )
+        if self._file is None or _identity(self._path) != self._file:
+            # Our connection would go on reading the file that was there before: good news about nothing.
+            return Failure(FailureReason.LOST, "connection lost: the SQLite file was moved, replaced or deleted")
         self._until = time.monotonic() + limits.statement.total_seconds()
         try:
             self._connection.execute(f"PRAGMA busy_timeout={max(1, round(limits.lock_wait.total_seconds() * 1000))}")
