@@ -81,6 +81,17 @@ def test_a_run_that_was_claimed_before_its_schedule_changed_goes_on_by_the_new_o
     assert house.store.reads.overview()[0].next_due == upcoming
 
 
+def test_a_clock_that_steps_back_moves_no_due_time_back(house: House) -> None:
+    """semantics 8.1 and 8.3: a run claimed before the step does not undo what the new schedule says."""
+    house.install(entry())
+    (claim,) = house.claim()
+    house.clock.now = NOON - EVERY
+    house.install(entry(schedule_key="every 3600s", upcoming_due=NOON + 4 * EVERY))
+    (saved,) = house.save(house.finished(claim, next_due=NOON + EVERY))
+    assert not saved.dropped
+    assert house.store.reads.overview()[0].next_due == NOON + 4 * EVERY
+
+
 def test_what_leaves_the_catalog_is_withdrawn_with_a_message_and_an_audit_line(house: House) -> None:
     """semantics 1.2: its episode ends as withdrawn, never resolved."""
     house.install(entry(), entry("stays", first_due=NOON + EVERY))

@@ -112,6 +112,8 @@ def test_an_instance_frozen_inside_its_transaction_holds_up_no_other_entry(postg
         with claimers(postgres_url, {"stop_at": frozen_at, "limit": 1, "saves": 1}) as (frozen,):
             frozen.read_until(lambda line: line["what"] == "stops")
             frozen.wait_until_stopped()
+            over = opened.now() + timedelta(seconds=TTL)
+            wait_until(lambda: opened.now() > over, "its lease has ended, so that only the lock keeps others away")
             claimed: list[str] = []
 
             def other_is_claimed() -> bool:

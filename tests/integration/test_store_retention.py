@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from holdtrue.model import Disposition, Evidence, KeyState, Novelty, Outcome, Retention, Sample
+from holdtrue.model import Decision, Disposition, Evidence, KeyState, Novelty, Outcome, Retention, Sample
 from holdtrue.store.retention import Pruning
 from stores import DATABASE, EVERY, NOON, House, entry, position
 
@@ -58,6 +58,30 @@ def test_the_run_that_opened_an_alert_is_kept_while_it_is_open(house: House) -> 
     house.store.prune(SMALL)
     (alert,) = house.store.alerts.find_open("rule")
     assert house.store.alerts.get(alert.id).first_run is not None
+
+
+def test_the_run_that_opened_an_alert_in_the_middle_of_a_span_is_kept_too(house: House) -> None:
+    """A policy may wait for several runs before an alert fires."""
+    house.install(entry())
+    (claim,) = house.claim()
+    first = house.finished(claim, Outcome.VIOLATED, counted=5)
+    house.store.runs.save([first], lambda _finished, situation, _now: Decision(situation.standing))
+    house.clock.forward(EVERY)
+    go(house, *[(Outcome.VIOLATED, 5)] * 9)
+    house.clock.forward(9 * DAY)
+    house.store.prune(SMALL)
+    (alert,) = house.store.alerts.find_open("rule")
+    detail = house.store.alerts.get(alert.id)
+    assert detail.first_run is not None
+    assert detail.first_run.due_at == NOON + EVERY
+    assert len(dues(house)) == 5
+
+
+def test_the_newest_span_is_left_as_it_is_however_old(house: House) -> None:
+    """It may yet be lengthened, and by a save that is on its way."""
+    house.install(entry())
+    go(house, (Outcome.VIOLATED, 1), (Outcome.VIOLATED, 2))
+    assert house.store.prune(SMALL, NOON + 9 * DAY).spans == 0
 
 
 def test_old_counts_become_hourly_and_lose_no_peak(house: House) -> None:

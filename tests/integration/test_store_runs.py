@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 import pytest
 
 from holdtrue.errors import NotFound
 from holdtrue.model import (
     AlertState,
+    Change,
     Decision,
     Delivered,
     Disposition,
@@ -22,9 +23,10 @@ from holdtrue.model import (
     Outcome,
     Reason,
     Sample,
+    Situation,
 )
 from holdtrue.store import Finished, open_store
-from stores import DATABASE, EVERY, NOON, TTL, Clock, House, entry, position, told, watchful
+from stores import DATABASE, EVERY, NOON, TTL, Clock, House, entry, event, position, watchful
 
 
 def key(name: str, novelty: Novelty = Novelty.NEW, disposition: Disposition = Disposition.COUNTED) -> KeyState:
@@ -161,17 +163,17 @@ def test_a_decision_that_raises_leaves_the_whole_batch_unwritten(house: House) -
     assert [saved.dropped for saved in house.save(*batch)] == ["", ""]
 
 
-def test_a_decision_that_skips_an_events_number_is_refused(house: House) -> None:
+@pytest.mark.parametrize(("number", "events"), [(3, 3), (3, 2), (1, 2), (2, 3)])
+def test_a_decision_that_skips_an_events_number_is_refused(house: House, number: int, events: int) -> None:
     """semantics 7.3: an episode numbers its events."""
     house.install(entry())
     house.due(Outcome.VIOLATED)
     (claim,) = house.claim()
 
-    def skipping(finished: Finished, situation: object, now: object) -> Decision:
-        decision = watchful(finished, situation, now)  # type: ignore[arg-type]
-        (change,) = decision.changes
-        gone = replace(change.episode, events=change.episode.events + 1)
-        return replace(decision, changes=(told(gone, finished.run.started_at, Reason.WORSENED),))
+    def skipping(finished: Finished, situation: Situation, now: datetime) -> Decision:
+        assert situation.alert is not None
+        episode = replace(situation.alert, events=events)
+        return Decision(situation.standing, (Change(episode, (event(number, "worsened", now, Reason.WORSENED),)),))
 
     with pytest.raises(ValueError, match="do not follow"):
         house.store.runs.save([house.finished(claim, Outcome.VIOLATED)], skipping)

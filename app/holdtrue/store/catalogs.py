@@ -226,7 +226,6 @@ class _Schedules:
                 generation=self._generation,  # the one that left it out
                 claimable_at=None,
                 extra_due=None,
-                token=entries.c.token + 1,
                 lease_owner=None,
                 lease_until=None,
             )
