@@ -15,7 +15,7 @@ from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_J
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from holdtrue.errors import StoreError
-from holdtrue.model import Catalog, Claim, Interval, Invariant, due_between, latest_due, next_due
+from holdtrue.model import Catalog, Claim, Interval, Invariant, RunKind, due_between, latest_due, next_due
 from holdtrue.store.records import Entry, Saved
 
 log = structlog.get_logger("holdtrue.scheduling")
@@ -51,7 +51,12 @@ def entries_of(catalog: Catalog, now: datetime) -> tuple[Entry, ...]:
 
 
 def settle_on_newest(claim: Claim, invariant: Invariant, now: datetime) -> Claim:
-    """The claim for the newest due time that has passed; the earlier ones become its missed span (semantics 2.5)."""
+    """The claim for the newest due time that has passed; the earlier ones become its missed span (semantics 2.5).
+
+    A run that was asked for stays what it is: its moment is no due time of the schedule, and it takes none of them over.
+    """
+    if claim.kind is not RunKind.SCHEDULED:
+        return claim
     newest, missed = due_between(invariant.schedule, claim.invariant, claim.database, claim.due_at, now)
     if not missed:
         return claim

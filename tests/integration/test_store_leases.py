@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 
 from holdtrue.errors import NotFound
-from holdtrue.model import Outcome, RunKind
-from stores import DATABASE, EVERY, NOON, TTL, House, entry
+from holdtrue.model import Outcome, RunKind, next_due
+from holdtrue.scheduling import settle_on_newest
+from stores import DATABASE, EVERY, NOON, TTL, House, entry, invariant
 
 
 def test_what_is_due_is_claimed_once_and_the_longest_due_first(house: House) -> None:
@@ -121,6 +122,25 @@ def test_asking_for_a_run_at_the_very_moment_of_a_due_time_makes_two_runs(house:
         assert not saved.dropped
         kinds.add(claim.kind)
     assert kinds == {RunKind.ASKED, RunKind.SCHEDULED}
+    assert house.claim() == ()
+
+
+def test_a_due_time_that_passes_before_an_asked_run_is_claimed_stays_the_schedules(house: House) -> None:
+    """semantics 8.1, 11.1: each is recorded once, the asked run under the moment it was asked for."""
+    rule = invariant()
+    due = next_due(rule.schedule, "rule", DATABASE, NOON)
+    house.install(entry(first_due=due))
+    house.clock.now = due - timedelta(seconds=1)
+    asked = house.store.leases.ask("rule", DATABASE)
+    now = house.clock.forward(timedelta(minutes=40))
+    made = []
+    for _ in range(2):
+        (claim,) = house.claim()
+        settled = settle_on_newest(claim, rule, now)
+        (saved,) = house.save(house.finished(settled, next_due=next_due(rule.schedule, "rule", DATABASE, now)))
+        assert not saved.dropped
+        made.append((settled.kind, settled.due_at, settled.missed))
+    assert made == [(RunKind.ASKED, asked, 0), (RunKind.SCHEDULED, due + 2 * EVERY, 2)]
     assert house.claim() == ()
 
 

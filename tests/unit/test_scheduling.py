@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -18,6 +19,7 @@ from holdtrue.model import (
     Interval,
     Invariant,
     ReplicaConfig,
+    RunKind,
     Secret,
     ServiceConfig,
     latest_due,
@@ -72,6 +74,13 @@ def test_a_claim_on_time_misses_nothing():
     """Semantics 2.5."""
     due = latest_due(FIFTEEN, "one", "payments", NOW)
     assert settle_on_newest(a_claim("one", due), an_invariant(), NOW) == a_claim("one", due)
+
+
+def test_an_asked_run_keeps_the_moment_it_was_asked_for_though_a_due_time_passed_since():
+    """Semantics 11.1, 8.1: it is looked for under that moment, and the due time that passed belongs to the schedule."""
+    due = latest_due(FIFTEEN, "one", "payments", NOW)
+    asked = replace(a_claim("one", due - timedelta(seconds=1)), kind=RunKind.ASKED)
+    assert settle_on_newest(asked, an_invariant(), due + timedelta(hours=1)) == asked
 
 
 class Leases:
