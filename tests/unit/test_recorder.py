@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from holdtrue.errors import StoreUnreachable
-from holdtrue.model import Claim, Interval, Invariant, Outcome, Run
+from holdtrue.model import Claim, FailureReason, Interval, Invariant, Outcome, Run
 from holdtrue.monitoring import Recorder
 from holdtrue.store.records import Finished, Saved
 
@@ -89,6 +89,47 @@ def test_a_store_that_does_not_answer_fails_its_batch_and_the_next_one_is_writte
         recorder.record(a_finished_run("lost")).result(10)
     assert recorder.record(a_finished_run("kept")).result(10).run_id == 1
     recorder.stop(10)
+
+
+class Poisoned(Written):
+    """A store that cannot take what one run found, and takes everything else."""
+
+    def save(self, batch):
+        if any(one.claim.invariant == "poison" and one.run.good for one in batch):
+            raise ValueError("a value that the store cannot hold")
+        self.runs = [one.run for one in batch]
+        return super().save(batch)
+
+
+def test_a_run_that_cannot_be_saved_takes_no_neighbour_with_it_and_is_recorded_as_errored():
+    """Semantics 8.1, 0: its company is saved; nobody looks at it for ever and reads nothing of it."""
+    store = Poisoned()
+    store.gate.clear()
+    recorder = Recorder(store.save)
+    recorder.start()
+    first = recorder.record(a_finished_run("first"))
+    assert store.entered.wait(10)
+    ended = {name: recorder.record(a_finished_run(name)) for name in ("before", "poison", "after")}
+    store.gate.set()
+    assert first.result(10).dropped == ""
+    assert {name: one.result(10).run_id for name, one in ended.items()} == {"before": 1, "poison": 1, "after": 1}
+    assert store.batches[1:] == [["before"], ["poison"], ["after"]]
+    recorder.stop(10)
+
+
+def test_what_stands_in_for_a_run_that_cannot_be_saved_carries_nothing_that_it_found():
+    """Semantics 3.4: it is errored, complete in nothing, and names the kind of the surprise without its text."""
+    store = Poisoned()
+    recorder = Recorder(store.save)
+    recorder.start()
+    recorder.record(a_finished_run("poison")).result(10)
+    recorder.stop(10)
+    (run,) = store.runs
+    assert (run.outcome, run.complete, run.returned, run.counted, run.sample) == (Outcome.ERRORED, False, 0, 0, None)
+    assert run.failure is not None
+    assert run.failure.reason is FailureReason.SURPRISE
+    assert "ValueError" in run.failure.sentence
+    assert "cannot hold" not in run.failure.sentence
 
 
 def test_stopping_writes_what_was_handed_over_and_refuses_what_comes_after(written):

@@ -7,10 +7,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import structlog
 
 from holdtrue.errors import StoreError
+from holdtrue.model import Failure, FailureReason, Outcome, Run
 from holdtrue.store.records import Finished, Saved
+
+log = structlog.get_logger("holdtrue.monitoring")
 
 _COMPANY_SECONDS = 0.05
 _BATCH_LIMIT = 200
@@ -83,8 +88,49 @@ class Recorder:
             for one in batch:
                 one.done.set_exception(problem)
         except Exception as problem:  # noqa: BLE001 - a surprise in one batch must not end the thread that saves all others
-            for one in batch:
-                one.done.set_exception(problem)
+            self._write_apart(batch, problem)
         else:
             for one, saved in zip(batch, answers, strict=True):
                 one.done.set_result(saved)
+
+    def _write_apart(self, batch: Sequence[_Waiting], problem: Exception) -> None:
+        """One of them cannot be saved: find which, save its neighbours, and record in its place that it could not be."""
+        if len(batch) > 1:
+            for one in batch:
+                self._write([one])
+            return
+        (one,) = batch
+        log.error("run_not_saved", invariant=one.finished.claim.invariant, problem=type(problem).__name__)
+        try:
+            (saved,) = self._save([unsaveable(one.finished, problem)])
+        except Exception as again:  # noqa: BLE001 - as above
+            one.done.set_exception(again)
+        else:
+            one.done.set_result(saved)
+
+
+def unsaveable(finished: Finished, problem: Exception) -> Finished:
+    """What is recorded of a run whose result the store would not take: that we could not look, and nothing it found.
+
+    Without it the same text would be asked, lost and asked again for ever, and Health would never say so.
+    """
+    sentence = f"an unexpected error inside Holdtrue when the result was saved ({type(problem).__name__})"
+    run = finished.run
+    empty = Run(
+        invariant=run.invariant,
+        database=run.database,
+        definition=run.definition,
+        due_at=run.due_at,
+        started_at=run.started_at,
+        outcome=Outcome.ERRORED,
+        kind=run.kind,
+        attempt=run.attempt,
+        token=run.token,
+        generation=run.generation,
+        failure=Failure(FailureReason.SURPRISE, sentence),
+        complete=False,
+        duration=run.duration,
+        statement=run.statement,
+        instance=run.instance,
+    )
+    return replace(finished, run=empty, key_changes=(), evidence=(), secret_id=None, key_columns=(), horizon=None)
