@@ -56,6 +56,17 @@ def test_a_run_that_could_not_look_leaves_the_ledgers_facts_alone(house: House) 
     assert (after.ledger, after.newest_good) == (before.ledger, before.newest_good)
 
 
+def test_a_run_cut_short_under_another_secret_leaves_the_ledger_as_it_was(house: House) -> None:
+    """semantics 4.2, 3.4: it has not seen all keys, so that it cannot be the new base and makes no known key new."""
+    house.install(entry())
+    house.due(Outcome.VIOLATED, key_changes=(key("a"),), secret_id="s1", key_columns=("id",), timezone="UTC")
+    before = house.store.runs.before("rule", DATABASE).ledger
+    (claim,) = house.claim()
+    run = house.run(claim, Outcome.VIOLATED, counted=1, complete=False, rebaselined="the ledger secret changed")
+    house.save(house.finished(claim, run=run, secret_id=None))
+    assert house.store.runs.before("rule", DATABASE).ledger == before
+
+
 def test_a_rebaseline_forgets_the_hashes_that_never_match_again(house: House) -> None:
     """semantics 4.2."""
     house.install(entry())

@@ -154,7 +154,8 @@ def _span(entry_id: int, run: Run, run_id: int, last_at: datetime, *, count: int
 
 def write_keys(connection: Connection, live: Sequence[Live]) -> None:
     """The keys whose state changed, and no others (semantics 4.3), and the sample of a run that has one."""
-    anew = [one.entry.id for one in live if one.finished.run.rebaselined]
+    # Only where the run is the new base: one that was cut short keeps no facts, and the ledger stays as it was.
+    anew = [one.entry.id for one in live if one.finished.run.rebaselined and one.finished.secret_id is not None]
     if anew:
         # Hashes under the former secret, key or zone never match again (semantics 4.2).
         connection.execute(delete(ledger_keys).where(among(ledger_keys.c.entry_id, anew)))
