@@ -12,7 +12,7 @@ import pytest
 from holdtrue.databases import Databases, Examined, Look
 from holdtrue.model import Failure, FailureReason, Outcome, Position
 from servers.invariants import HASHER, ask, invariant, postgres_config, primary_config
-from servers.postgres import FreshDatabase, wait_until
+from servers.postgres import FreshDatabase, started, wait_until
 
 NAME = "holdtrue-under-test"
 
@@ -363,3 +363,58 @@ def test_a_dialect_that_is_not_offered_says_so() -> None:
 
 def test_the_hasher_of_the_tests_is_real() -> None:
     assert HASHER.hash(["1"]) != HASHER.hash(["2"])
+
+
+def test_a_session_that_forgot_the_prepared_question_is_asked_in_full(postgres_database: FreshDatabase) -> None:
+    """Semantics 3.2, behind a transaction pooler: the next transaction may be in a session that prepared nothing."""
+    from holdtrue.databases.looks import Limits
+    from holdtrue.databases.postgresql import PostgresDriver, PostgresLink
+
+    config = postgres_config(postgres_database.standby_url)
+    link = PostgresDriver(NAME).connect(config, config.replicas[0], environ={}, within=timedelta(seconds=10))
+    assert isinstance(link, PostgresLink)
+    limits = Limits.within(timedelta(seconds=10), timedelta(seconds=10))
+    systems = []
+    try:
+        for _ in range(3):
+            assert link.open(limits, config, keep_raw=False) is None
+            systems.append(link.position.system)
+            assert link.end()
+            link._wire.settle()
+            link._wire.simple(b"DEALLOCATE ALL", 5.0)
+    finally:
+        link.close()
+    assert len(set(systems)) == 1
+    assert systems[0]
+
+
+def test_a_standby_whose_primary_is_gone_is_cut_off() -> None:
+    """Semantics 2.1: no receiver lives, so nothing is known, however equal receive and replay are."""
+    with started() as primary:
+        replica = primary.standby()
+        databases = Databases(environ={})
+        databases.configure([postgres_config(replica.url())])
+        assert isinstance(ask(databases, invariant()), Examined)
+        primary.stop()
+        wait_until(
+            lambda: replica.value("SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming'") == 0,
+            "the receiver has gone",
+        )
+        failure = failed(ask(databases, invariant()))
+        assert failure.reason is FailureReason.CUT_OFF
+        databases.close()
+
+
+def test_a_promoted_standby_is_a_failover_on_a_higher_timeline() -> None:
+    """Semantics 2.3: the same system, a new timeline; accepted, and going back to the old one is not."""
+    with started() as primary:
+        replica = primary.standby()
+        databases = Databases(environ={})
+        databases.configure([postgres_config(replica.url(), allow_primary=True)])
+        before = good(ask(databases, invariant())).position
+        replica.value("SELECT pg_promote(true, 30)")
+        after = good(ask(databases, invariant(), newest_good=before)).position
+        assert (after.role, after.timeline, after.system) == ("primary", before.timeline + 1, before.system)
+        databases.configure([postgres_config(primary.url(), allow_primary=True)])
+        assert failed(ask(databases, invariant(), newest_good=after)).reason is FailureReason.WENT_BACK
+        databases.close()

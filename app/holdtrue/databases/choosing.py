@@ -33,6 +33,8 @@ def order(candidates: Sequence[Candidate], turn: int) -> tuple[str, ...]:
     A bad replica is still tried last: only asking again can show that it is back.
     """
     count = len(candidates)
+    if count == 1:
+        return (candidates[0].name,)
     ranked = [
         ({True: 0, None: 1, False: 2}[one.up], one.busy, (place - turn) % count, one.name)
         for place, one in enumerate(candidates)

@@ -49,7 +49,7 @@ def examine_invariant(
     row, for a caller's own terminal alone.
     """
     tallies: list[Tally] = []
-    candidates: list[_Candidates] = []
+    candidates = _Candidates(invariant, hasher, is_known)
     limit = evidence_limit if never_seen is not None else 0
 
     def on_columns(columns: tuple[Column, ...]) -> Callable[[Row], None]:
@@ -57,8 +57,7 @@ def examine_invariant(
         tallies.append(tally)
         takers: list[Callable[[Row], None]] = [tally.add]
         if limit and invariant.returns is Returns.ROWS:
-            candidates.append(_Candidates(invariant, columns, hasher, is_known, limit))
-            takers.append(candidates[0].take)
+            takers.append(candidates.begin(columns, limit))
         if also is not None:
             takers.append(also(columns))
         return _all(takers)
@@ -83,9 +82,9 @@ def examine_invariant(
             return examined
         as_rows = replace(invariant, returns=Returns.ROWS, sql=invariant.rows_sql)
         return _with_rows(look, as_rows, hasher, examined, never_seen=never_seen, limit=limit)
-    if candidates and candidates[0].rows and never_seen is not None:
+    if candidates.rows and never_seen is not None:
         wanted = never_seen(examined.tallied, examined.complete)
-        return replace(examined, evidence=_evidence(look, invariant, hasher, candidates[0], wanted))
+        return replace(examined, evidence=_evidence(look, invariant, hasher, candidates, wanted))
     return examined
 
 
@@ -103,29 +102,36 @@ def _all(takers: Sequence[Callable[[Row], None]]) -> Callable[[Row], None]:
 class _Candidates:
     """Raw rows of the first keys that were not known before, held only until the run ends."""
 
-    def __init__(
-        self,
-        invariant: Invariant,
-        columns: tuple[Column, ...],
-        hasher: KeyHasher,
-        is_known: Callable[[str], bool],
-        limit: int,
-    ) -> None:
-        names = tuple(column.name for column in columns)
-        self.columns = columns
+    def __init__(self, invariant: Invariant, hasher: KeyHasher, is_known: Callable[[str], bool]) -> None:
+        self.columns: tuple[Column, ...] = ()
         self.rows: dict[str, Row] = {}
+        self._invariant = invariant
         self._hash = hasher.hash
         self._is_known = is_known
-        self._limit = limit
+        self._limit = 0
         self._scanned = 0
-        present = all(name in names for name in invariant.key)
-        self._places = [names.index(name) for name in invariant.key] if present else []
-        needed = {ours for base in invariant.base_rows for _, ours in base.where}
+        self._places: list[int] = []
+        self._whole: frozenset[int] = frozenset()
+
+    def begin(self, columns: tuple[Column, ...], limit: int) -> Callable[[Row], None]:
+        """Take the rows of a result with these columns."""
+        self.columns, self._limit, self._scanned = columns, limit, 0
+        self.rows.clear()
+        return self.take
+
+    def _find_places(self) -> None:
+        names = tuple(column.name for column in self.columns)
+        key = self._invariant.key
+        self._places = [names.index(name) for name in key] if all(name in names for name in key) else []
+        needed = {ours for base in self._invariant.base_rows for _, ours in base.where}
         self._whole = frozenset(place for place, name in enumerate(names) if name in needed)
 
     def take(self, row: Row) -> None:
         if len(self.rows) >= self._limit or self._scanned >= _SCANNED_LIMIT:
             return
+        if not self._scanned:
+            # Not before there is a row: most runs have none.
+            self._find_places()
         self._scanned += 1
         key = self._hash([row[place] for place in self._places] if self._places else row)
         if key not in self.rows and not self._is_known(key):
@@ -210,10 +216,10 @@ def _with_rows(
     if isinstance(answer, Failure):
         return replace(examined, rows_note=f"rows_sql could not be asked: {answer.sentence}")
     tally = Tally(as_rows, answer.columns, hasher, safe_columns=look.safe_columns)
-    candidates = _Candidates(as_rows, answer.columns, hasher, lambda _key: False, limit)
+    candidates = _Candidates(as_rows, hasher, lambda _key: False)
+    take = _all([tally.add, candidates.begin(answer.columns, limit)])
     for row in answer.rows:
-        tally.add(row)
-        candidates.take(row)
+        take(row)
     rows = tally.result()
     if rows.shape is not None:
         return replace(examined, rows_note=f"rows_sql: {rows.shape.sentence}")

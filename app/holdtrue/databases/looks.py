@@ -20,6 +20,9 @@ from holdtrue.model import (
     Tallied,
 )
 
+_SHORTEST = timedelta(milliseconds=10)
+_LONGEST_LOCK_WAIT = timedelta(seconds=10)
+
 OnColumns = Callable[[tuple[Column, ...]], Callable[[Row], None]]
 """Called once with the columns; gives what takes each row."""
 
@@ -63,8 +66,8 @@ class Limits:
     @classmethod
     def within(cls, remaining: timedelta, declared: timedelta) -> Limits:
         """A lock is waited for at most half of the time, and never longer than ten seconds: so that it is told apart."""
-        remaining = max(remaining, timedelta(milliseconds=10))
-        return cls(remaining, min(max(remaining / 2, timedelta(milliseconds=5)), timedelta(seconds=10)), declared)
+        remaining = max(remaining, _SHORTEST)
+        return cls(remaining, min(remaining / 2, _LONGEST_LOCK_WAIT), declared)
 
 
 class Look(Protocol):

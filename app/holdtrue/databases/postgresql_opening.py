@@ -193,6 +193,7 @@ def quote_literal(text: str) -> str:
     return f"'{doubled}'"
 
 
+@lru_cache(maxsize=64)
 def read_setting(text: str) -> timedelta:
     """A server setting with its unit: ``1min``, ``30s``, ``500ms``; without unit it is milliseconds."""
     digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
@@ -204,15 +205,13 @@ def read_setting(text: str) -> timedelta:
 
 
 def _moment(epoch: str | None) -> datetime | None:
-    """Seconds since 1970 as the server's exact decimal; a float would lose microseconds."""
-    if not epoch:
-        return None
-    whole, _, fraction = epoch.partition(".")
-    micro = int((fraction + "000000")[:6])
-    return datetime.fromtimestamp(int(whole), UTC) + timedelta(microseconds=micro)
+    """Seconds since 1970; a double still tells microseconds apart for some centuries."""
+    return datetime.fromtimestamp(float(epoch), UTC) if epoch else None
 
 
 def _band(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
+    if text == "{}":
+        return ()
     return tuple(int(one) for one in text.strip("{}").split(",") if one)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from holdtrue.model import Failure, FailureReason
 
+_PLAIN = re.compile(r"\s*(?:select|with)\s", re.IGNORECASE)
 _QUERIES = frozenset({"select", "with", "values", "table"})
 
 
@@ -15,6 +18,8 @@ def refuse_unless_query(sql: str) -> Failure | None:
     """
     if "\0" in sql:
         return Failure(FailureReason.QUERY, "the text holds a NUL character")
+    if _PLAIN.match(sql):
+        return None
     word = first_word(sql)
     if word in _QUERIES:
         return None

@@ -7,6 +7,7 @@ import select
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
@@ -24,6 +25,7 @@ END_SECONDS: Final = 5.0
 _GRACE: Final = 0.75
 _LAST_GRACE: Final = 3.0
 _TICK: Final = 0.25
+_TICK_MS: Final = 250.0
 _ROWS_BETWEEN_CLOCKS: Final = 1023
 _MARK: Final = " (not valid UTF-8)"
 _COPYING: Final = frozenset({ExecStatus.COPY_IN, ExecStatus.COPY_OUT, ExecStatus.COPY_BOTH})
@@ -227,14 +229,24 @@ class Wire:
             self._pg.consume_input()
 
     def _next(self, until: float) -> PGresult | None:
-        """The next result, or None at the end; past ``until`` cancels on the server, a little later gives up.
+        """The next result, or None at the end.
+
+        Raises:
+            OSError: the server answers nothing any more.
+        """
+        if self._pg.is_busy():
+            self._wait(until)
+        return self._pg.get_result()
+
+    def _wait(self, until: float) -> None:
+        """Wait for a result; past ``until`` cancel on the server, a little later give up.
 
         Raises:
             OSError: the server answers nothing any more, not even to the cancellation.
         """
         pg = self._pg
         cancelled = False
-        while pg.is_busy():
+        while True:
             now = time.monotonic()
             if now > until + _LAST_GRACE:
                 raise OSError("the server does not answer")
@@ -242,19 +254,13 @@ class Wire:
                 cancelled = True
                 until = min(until, now)
                 self.cancel()
-            self._poll.poll(max(1.0, min(_TICK, until - now if now < until else _TICK) * 1000))
+            self._poll.poll(_TICK_MS if now + _TICK < until or cancelled else max(1.0, (until - now) * 1000))
             pg.consume_input()
-        return pg.get_result()
+            if not pg.is_busy():
+                return
 
     def _columns(self, result: PGresult) -> tuple[Column, ...]:
-        count = result.nfields
-        names = unique_names([(result.fname(place) or b"").decode("utf-8", "replace") for place in range(count)])
-        types = psycopg.adapters.types
-        found = []
-        for place, name in enumerate(names):
-            known = types.get(oid := result.ftype(place))
-            found.append(Column(name, known.regtype if known is not None else f"oid {oid}"))
-        return tuple(found)
+        return _columns_of(tuple([(result.fname(place), result.ftype(place)) for place in range(result.nfields)]))
 
     def _why(self, result: PGresult) -> Failure:
         if result.status in _COPYING:
@@ -272,6 +278,17 @@ class Wire:
             position=int(place) if place else None,
             raw=raw,
         )
+
+
+@lru_cache(maxsize=4096)
+def _columns_of(described: tuple[tuple[bytes | None, int], ...]) -> tuple[Column, ...]:
+    """Unique names, and the type names that PostgreSQL itself has; a type of the user's own goes by its number."""
+    names = unique_names([(name or b"").decode("utf-8", "replace") for name, _ in described])
+    types = [psycopg.adapters.types.get(oid) for _, oid in described]
+    return tuple(
+        Column(name, known.regtype if known is not None else f"oid {oid}")
+        for name, known, (_, oid) in zip(names, types, described, strict=True)
+    )
 
 
 def _show_bytes(value: bytes | None) -> str | None:
