@@ -1,112 +1,22 @@
-"""The field's cases about SQL and drivers, from YAML to a judged run, on real PostgreSQL and SQLite."""
+"""The field's cases about SQL, from YAML to a judged run, on real PostgreSQL and SQLite."""
 
 from __future__ import annotations
 
-import json
-import sqlite3
-import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 
 import pytest
 
 import casebook
-from holdtrue.catalog import build_catalog
-from holdtrue.databases import Databases, Examined, Look, examine_invariant
+from holdtrue.databases import Examined, examine_invariant
 from holdtrue.errors import CatalogRefused
 from holdtrue.inspection import ask_now, choose
-from holdtrue.model import Catalog, Failure, FailureReason, Outcome, Row
+from holdtrue.model import Failure, FailureReason, Outcome
 from servers.invariants import HASHER
-from servers.postgres import FreshDatabase, started, wait_for_replay, wait_until
-
-NAME = "holdtrue-cases"
-
-
-@dataclass
-class Played:
-    """A case in the product: its catalog, its databases, and the raw rows of the last run."""
-
-    catalog: Catalog
-    databases: Databases
-    rows: list[Row] = field(default_factory=list)
-    columns: tuple[str, ...] = ()
-
-    def run(self) -> Examined:
-        """One run that came to an examination."""
-        answer = self.look()
-        assert isinstance(answer, Examined), answer
-        return answer
-
-    def look(self, **options: Any) -> Examined | Failure:
-        (invariant,) = self.catalog.invariants
-
-        def begin(columns: Any) -> Any:
-            self.columns = tuple(column.name for column in columns)
-            self.rows = []
-            return self.rows.append
-
-        def examine(look: Look) -> Examined:
-            return examine_invariant(look, invariant, hasher=HASHER, also=begin)
-
-        return self.databases.look(
-            casebook.DATABASE, time_limit=invariant.timeout, newest_good=None, examine=examine, **options
-        )
-
-
-class Stage:
-    """Plays cases; everything it opens is closed at the end."""
-
-    def __init__(self, database: FreshDatabase, folder: Path) -> None:
-        self.database = database
-        self.folder = folder
-        self._open: list[Databases] = []
-
-    def postgresql(
-        self, case: casebook.Case, *, url: str = "", environ: Mapping[str, str] | None = None, **invariant: object
-    ) -> Played:
-        """On the standby, or where ``url`` says."""
-        # The wheel's server is built without libxml: there the case's xml column is text.
-        self.database.execute([one.replace(" x xml,", " x text,") for one in case.setup_sql("postgresql")])
-        settings = {"replicas": [{"name": "r1", "url": "${URL}"}], **case.database_settings()}
-        config = json.dumps({"databases": {casebook.DATABASE: settings}})
-        values = {"URL": url or self.database.standby_url, **(environ or {})}
-        return self._played(case, "postgresql", config, values, invariant)
-
-    def sqlite(self, case: casebook.Case, **invariant: object) -> Played:
-        """On a file."""
-        path = self.folder / "cases.db"
-        with sqlite3.connect(path) as connection:
-            for statement in case.setup_sql("sqlite"):
-                connection.execute(statement)
-        connection.close()
-        return self._played(case, "sqlite", casebook.sqlite_config(str(path)), {}, invariant)
-
-    def play(self, case: casebook.Case, dialect: str, **invariant: object) -> Played:
-        return self.postgresql(case, **invariant) if dialect == "postgresql" else self.sqlite(case, **invariant)  # type: ignore[arg-type]
-
-    def _played(
-        self,
-        case: casebook.Case,
-        dialect: str,
-        config: str,
-        environ: Mapping[str, str],
-        invariant: Mapping[str, object],
-    ) -> Played:
-        texts = {"holdtrue.yaml": config, "invariants/case.yaml": case.invariants_file(dialect, **invariant)}
-        catalog = build_catalog(texts, environ=environ)
-        databases = Databases(environ=environ, application_name=NAME)
-        self._open.append(databases)
-        databases.configure(catalog.config.databases)
-        return Played(catalog, databases)
-
-    def close(self) -> None:
-        for databases in self._open:
-            databases.interrupt_all()
-            databases.close()
+from servers.postgres import FreshDatabase, wait_for_replay, wait_until
+from servers.stage import NAME, Stage, unchecked
 
 
 @pytest.fixture
@@ -193,13 +103,6 @@ def test_case_037_two_statements_are_refused_by_catalog_and_server_alike(stage: 
     examined = unchecked(stage.play(harmless, dialect), case.sql(dialect)).run()
     assert examined.outcome is Outcome.ERRORED
     assert examined.tallied.returned == 0
-
-
-def unchecked(played: Played, sql: str) -> Played:
-    """The same with a text that no catalog would let through."""
-    (invariant,) = played.catalog.invariants
-    played.catalog = replace(played.catalog, invariants=(replace(invariant, sql=sql),))
-    return played
 
 
 def test_case_039_a_query_that_deletes_is_told_that_it_tried_to_write(stage: Stage) -> None:
@@ -338,153 +241,6 @@ def test_case_059_a_missing_grant_is_an_error_in_our_own_words(stage: Stage) -> 
         played.databases.close()
     finally:
         stage.database.primary.execute(f"DROP ROLE {role}")
-
-
-def test_case_062_every_type_is_the_servers_own_text(stage: Stage) -> None:
-    played = stage.postgresql(casebook.case("062"), columns=None)
-    assert played.run().tallied.counted == 1
-    shown = dict(zip(played.columns, played.rows[0], strict=True))
-    assert shown["n"] == "12345678901234.5600"
-    assert shown["b"] == "\\x00ff27"
-    assert shown["a"] == "{1,NULL,3}"
-    assert shown["j"] == '{"k": [1, 1.10, null]}'
-    assert shown["js"] == '{"k":1,"k":2}'
-    assert shown["e"] == ""
-    assert shown["ttz"] == "10:00:00+05:30"
-    assert None not in played.rows[0]
-    json.loads(json.dumps(played.rows), parse_constant=_refuse)
-
-
-def _refuse(constant: str) -> None:
-    raise AssertionError(constant)
-
-
-def test_case_063_not_a_number_and_infinity_are_text(stage: Stage) -> None:
-    played = stage.postgresql(casebook.case("063"))
-    played.run()
-    assert played.rows == [("1", "NaN", "NaN"), ("2", "Infinity", "-Infinity")]
-    played = stage.sqlite(casebook.case("063"))
-    played.run()
-    assert played.rows == [("1", "Infinity", "-Infinity"), ("2", "Infinity", "0.0")]
-
-
-def test_case_073_the_first_run_after_the_sessions_were_killed_succeeds(stage: Stage) -> None:
-    played = stage.postgresql(casebook.case("073"))
-    assert played.run().tallied.counted == 1
-    kill = f"SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE application_name = '{NAME}'"
-    assert stage.database.replica.value(kill) == 1
-    for _ in range(2):
-        assert played.run().tallied.counted == 1
-
-
-def test_case_073_a_restarted_server_is_found_again_without_a_restart_of_ours(stage: Stage) -> None:
-    with started() as primary:
-        case = casebook.case("073")
-        primary.execute(list(case.setup_sql("postgresql")))
-        config = {"replicas": [{"name": "r1", "url": "${URL}"}], "allow_primary": True}
-        played = stage._played(
-            case, "postgresql", json.dumps({"databases": {casebook.DATABASE: config}}), {"URL": primary.url()}, {}
-        )
-        assert played.run().tallied.counted == 1
-        primary.stop()
-        during = played.look()
-        assert isinstance(during, Failure)
-        assert during.reason is FailureReason.REFUSED
-        primary.start()
-        assert played.run().tallied.counted == 1
-
-
-PASSWORD = "p@ss:w/o#rd?%41&x=1 {y} 'z'"
-
-
-def test_case_074_a_password_may_have_any_character(stage: Stage) -> None:
-    case = casebook.case("074")
-    role = f"login_{stage.database.name}"
-    doubled = PASSWORD.replace("'", "''")
-    stage.database.primary.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{doubled}' IN ROLE pg_monitor")
-    wait_for_replay(stage.database.replica)
-    address = f"127.0.0.1:{stage.database.replica.port}/{stage.database.name}"
-    try:
-        apart = {"name": "r1", "url": f"postgresql://{role}@{address}", "password": "${WORD}"}
-        inside = {"name": "r1", "url": f"postgresql://{role}:${{ENCODED}}@{address}"}
-        environ = {"WORD": PASSWORD, "ENCODED": quote(PASSWORD, safe="")}
-        for replica in (apart, inside):
-            config = json.dumps({"databases": {casebook.DATABASE: {"replicas": [replica]}}})
-            played = stage._played(case, "postgresql", config, environ, {})
-            assert played.run().outcome is Outcome.HELD
-            wrong = stage._played(case, "postgresql", config, {"WORD": "wrong", "ENCODED": "wrong"}, {}).look()
-            assert isinstance(wrong, Failure)
-            assert wrong.sentence == "connection refused: wrong user or password"
-            played.databases.close()
-        broken = stage._played(
-            case, "postgresql", config.replace("${ENCODED}", "${BROKEN}"), {"BROKEN": PASSWORD}, {}
-        ).look()
-        assert isinstance(broken, Failure)
-        assert "w/o" not in repr(broken)
-    finally:
-        stage.database.primary.execute(f"DROP ROLE {role}")
-
-
-def test_case_077_a_locked_file_is_busy_and_not_violated(stage: Stage) -> None:
-    played = stage.sqlite(casebook.case("077"), timeout="300ms")
-    writer = sqlite3.connect(stage.folder / "cases.db", isolation_level=None)
-    try:
-        writer.execute("BEGIN EXCLUSIVE")
-        answer = played.look()
-        assert isinstance(answer, Failure)
-        assert answer.reason is FailureReason.BUSY
-        writer.execute("ROLLBACK")
-        assert played.run().outcome is Outcome.HELD
-    finally:
-        writer.close()
-
-
-def test_case_078_the_declared_zone_decides_and_instants_stay_different(stage: Stage) -> None:
-    played = stage.postgresql(casebook.case("078"))
-    assert played.run().tallied.counted == 2
-    assert sorted(row[1] or "" for row in played.rows) == ["2024-10-27 02:30:00+01", "2024-10-27 02:30:00+02"]
-    assert {row[2] for row in played.rows} == {"2024-10-27 02:30:00"}
-
-
-def test_case_079_a_recovery_conflict_is_tried_once_more_and_is_never_good_news(stage: Stage) -> None:
-    """Semantics 2.4: the second attempt, after the conflicting replay, gives the answer."""
-    replica = stage.database.replica
-    case = casebook.case("079")
-    sql = case.sql("postgresql").replace("pg_sleep(6)", "pg_sleep(50)")
-    played = stage.postgresql(case, timeout="60s", sql=sql)
-    replica.configure(max_standby_streaming_delay="0")
-    answers: list[Any] = []
-    thread = threading.Thread(target=lambda: answers.append(played.look()))
-    try:
-        thread.start()
-        active = f"SELECT count(*) FROM pg_stat_activity WHERE application_name = '{NAME}' AND wait_event = 'PgSleep'"
-        wait_until(lambda: replica.value(active) == 1, "the query runs on the standby")
-        before = replica.value(
-            "SELECT confl_snapshot FROM pg_stat_database_conflicts WHERE datname = current_database()",
-            stage.database.name,
-        )
-        # Without truncation, whose lock would be a second conflict.
-        stage.database.primary.execute(["DELETE FROM conf", "VACUUM (TRUNCATE false) conf"], stage.database.name)
-        thread.join(20)
-        assert not thread.is_alive()
-        conflicts = "SELECT confl_snapshot FROM pg_stat_database_conflicts WHERE datname = current_database()"
-        wait_until(lambda: replica.value(conflicts, stage.database.name) > before, "the standby cancelled the query")
-        assert isinstance(answers[0], Examined)
-        assert (answers[0].outcome, answers[0].tallied.counted) == (Outcome.HELD, 0)
-    finally:
-        thread.join(20)
-        replica.reset()
-
-
-def test_case_081_an_idle_primary_is_no_lag(stage: Stage) -> None:
-    """Nothing was written for longer than max_lag, yet receive = replay on a living link is lag 0."""
-    case = casebook.case("081")
-    impatient = casebook.Case({**case.raw, "invariant": {**case.raw["invariant"], "max_replica_lag": "50ms"}})
-    played = stage.postgresql(impatient)
-    age = "SELECT now() - pg_last_xact_replay_timestamp() > interval '50 ms'"
-    wait_until(lambda: stage.database.replica.value(age) is True, "the last commit is older than max_lag")
-    examined = played.run()
-    assert (examined.outcome, examined.position.lag) == (Outcome.HELD, timedelta(0))
 
 
 def test_the_product_asks_a_whole_catalog_side_by_side(stage: Stage) -> None:
