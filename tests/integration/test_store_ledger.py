@@ -45,6 +45,23 @@ def test_the_ledger_keeps_what_changed_and_what_it_was_made_with(house: House) -
     assert {name: state.novelty for name, state in keys.items()} == {"a": Novelty.FIXED, "b": Novelty.NEW}
 
 
+def test_the_past_of_many_claims_is_read_at_once(house: House) -> None:
+    house.install(entry("a"), entry("b"), entry("c"))
+    claims = house.claim()
+    for claim in claims[:2]:
+        house.save(house.finished(claim, Outcome.VIOLATED, key_changes=(key(f"of {claim.invariant}"),), secret_id="s1"))
+    house.clock.forward(EVERY)
+    house.store.systems.accept(DATABASE, "7312", "somebody")
+    claims = house.claim()
+    befores = house.store.runs.before_all(claims)
+    assert befores == {(one.invariant, DATABASE): house.store.runs.before(one.invariant, DATABASE) for one in claims}
+    assert [list(befores[name, DATABASE].ledger.keys) for name in "abc"] == [["of a"], ["of b"], []]
+    house.install(entry("b"))
+    house.install(entry("d", renamed_from="b"))
+    assert ("b", DATABASE) not in house.store.runs.before_all(claims)
+    assert house.store.runs.before_all([]) == {}
+
+
 def test_a_run_that_could_not_look_leaves_the_ledgers_facts_alone(house: House) -> None:
     """semantics 7.2 and 4.2: an errored run says nothing about the rule."""
     house.install(entry())

@@ -82,6 +82,26 @@ def standing_of(row: Row[Any]) -> Standing:
     )
 
 
+STANDING_COLUMNS = (
+    "health",
+    "good_run",
+    "good_at",
+    "good_outcome",
+    "good_count",
+    "good_complete",
+    "good_definition",
+    "good_new",
+    "good_settling",
+    "good_waived",
+    "try_at",
+    "try_outcome",
+    "try_reason",
+    "errors_in_a_row",
+    "good_freshness_proven",
+)
+"""The columns of ``standings`` that a standing is made of; a decision writes them."""
+
+
 def standing_values(standing: Standing) -> Values:
     """The columns of ``standings`` that a decision writes."""
     return {

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, Select, bindparam, select
 
 from holdtrue.errors import NotFound
-from holdtrue.model import LedgerBefore
+from holdtrue.model import Claim, KeyState, LedgerBefore
 from holdtrue.store import rows
+from holdtrue.store.among import among
 from holdtrue.store.bulk import update_many
 from holdtrue.store.columns import Values
 from holdtrue.store.engine import StoreEngine
@@ -49,31 +50,24 @@ class Runs:
             NotFound: the store has no such pair.
         """
         with self._engine.read() as connection:
-            row = connection.execute(
-                select(entries, *(column for column in standings.c if column.name != "entry_id"))
-                .join(standings, standings.c.entry_id == entries.c.id)
-                .where(entries.c.invariant == invariant, entries.c.database == database)
-            ).one_or_none()
-            if row is None:
+            found = connection.execute(_BEFORE_PAIR, {"name": invariant, "place": database}).all()
+            if not found:
                 raise NotFound(f"{invariant}@{database} is not in the catalog")
-            found = connection.execute(select(ledger_keys).where(ledger_keys.c.entry_id == row.id))
-            keys = {one.key: rows.key_of(one) for one in found}
-            accepted = connection.execute(
-                select(accepted_systems.c.system).where(accepted_systems.c.database == database)
-            ).scalar()
-        return Before(
-            ledger=LedgerBefore(
-                keys=keys,
-                looked_before=row.looked_before,
-                secret_id=row.secret_id,
-                key_columns=rows.words_of(row.key_columns),
-                timezone=row.timezone,
-                horizon=row.horizon,
-            ),
-            standing=rows.standing_of(row),
-            newest_good=rows.position_of(row.good_position),
-            accepted_system=accepted,
-        )
+            return _befores(connection, found)[invariant, database]
+
+    def before_all(self, claims: Sequence[Claim]) -> Mapping[tuple[str, str], Before]:
+        """The same for many claims at once, by (invariant, database): three statements, however many they are.
+
+        What a run needs of the past stays true as long as its claim is the newest: nobody else writes it. A claim whose
+        entry has left meanwhile is not among the answers.
+        """
+        if not claims:
+            return {}
+        with self._engine.read() as connection:
+            found = connection.execute(_BEFORE_CLAIMS, {"ids": [claim.entry for claim in claims]}).all()
+            befores = _befores(connection, found)
+        wanted = {(claim.invariant, claim.database) for claim in claims}
+        return {pair: before for pair, before in befores.items() if pair in wanted}
 
     def save(self, batch: Sequence[Finished], decide: Decide) -> tuple[Saved, ...]:
         """Save finished runs in one transaction, each under its own token (semantics 8.1); one answer for each, in order.
@@ -138,6 +132,45 @@ class Runs:
         self._hold("lease.finish", "before")
         finish_leases(connection, live)
         self._hold("lease.finish", "after")
+
+
+_BEFORE: Select[Any] = (
+    select(
+        entries.c.id,
+        entries.c.invariant,
+        entries.c.database,
+        entries.c.since,
+        *(column for column in standings.c if column.name != "entry_id"),
+        accepted_systems.c.system.label("accepted_system"),
+    )
+    .join(standings, standings.c.entry_id == entries.c.id)
+    .outerjoin(accepted_systems, accepted_systems.c.database == entries.c.database)
+)
+_BEFORE_PAIR = _BEFORE.where(entries.c.invariant == bindparam("name"), entries.c.database == bindparam("place"))
+_BEFORE_CLAIMS = _BEFORE.where(among(entries.c.id, "ids"))
+_KEYS = select(ledger_keys).where(among(ledger_keys.c.entry_id, "ids"))
+
+
+def _befores(connection: Connection, found: Sequence[Row[Any]]) -> dict[tuple[str, str], Before]:
+    keys: dict[int, dict[str, KeyState]] = {row.id: {} for row in found}
+    for row in connection.execute(_KEYS, {"ids": list(keys)}):
+        keys[row.entry_id][row.key] = rows.key_of(row)
+    return {
+        (row.invariant, row.database): Before(
+            ledger=LedgerBefore(
+                keys=keys[row.id],
+                looked_before=row.looked_before,
+                secret_id=row.secret_id,
+                key_columns=rows.words_of(row.key_columns),
+                timezone=row.timezone,
+                horizon=row.horizon,
+            ),
+            standing=rows.standing_of(row),
+            newest_good=rows.position_of(row.good_position),
+            accepted_system=row.accepted_system,
+        )
+        for row in found
+    }
 
 
 def _why_dropped(entry: Row[Any] | None, finished: Finished) -> str:
