@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from holdtrue.model import AlertState, Ending, Health, Outcome, Reason
+from holdtrue.model import AlertState, Ending, Health, Outcome, Reason, RunKind
 from stores import DATABASE, EVERY, NOON, House, entry, withdrawing
 
 
@@ -36,6 +36,38 @@ def test_an_unchanged_schedule_keeps_its_due_time_through_a_reload(house: House)
     house.due()
     house.install(entry(severity="critical", first_due=NOON, upcoming_due=NOON + 9 * EVERY))
     assert house.store.reads.overview()[0].next_due == NOON + EVERY
+
+
+def test_a_changed_definition_is_looked_at_at_once_and_moves_no_due_time(house: House) -> None:
+    """semantics 0, 6: a text that was never run is not known to hold, and nobody waits an interval to know."""
+    house.install(entry())
+    house.due()
+    house.clock.now = NOON + timedelta(minutes=1)
+    house.install(entry(definition="d2"))
+    (claim,) = house.claim()
+    assert (claim.definition, claim.kind, claim.due_at) == ("d2", RunKind.ASKED, house.clock.now)
+    house.save(house.finished(claim))
+    assert house.claim() == ()
+    assert house.store.reads.overview()[0].next_due == NOON + EVERY
+
+
+def test_a_changed_definition_that_is_due_anyway_is_looked_at_once(house: House) -> None:
+    house.install(entry())
+    house.install(entry(definition="d2"))
+    (claim,) = house.claim()
+    assert (claim.definition, claim.kind) == ("d2", RunKind.SCHEDULED)
+    house.save(house.finished(claim))
+    assert house.claim() == ()
+
+
+def test_a_run_that_was_asked_for_stays_asked_for_when_the_definition_changes(house: House) -> None:
+    """semantics 11.1: it is found under the moment at which it was asked for."""
+    house.install(entry(first_due=NOON + EVERY))
+    due = house.store.leases.ask("rule", DATABASE)
+    house.clock.now = NOON + timedelta(minutes=1)
+    house.install(entry(definition="d2", first_due=NOON + EVERY))
+    (claim,) = house.claim()
+    assert (claim.definition, claim.due_at) == ("d2", due)
 
 
 def test_a_changed_schedule_takes_its_own_next_due_time(house: House) -> None:

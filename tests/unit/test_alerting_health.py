@@ -51,6 +51,17 @@ def test_the_next_good_run_recovers_and_says_what_it_found(outcome: Outcome, fou
     assert story.episodes[1].ending is Ending.RECOVERED
 
 
+def test_a_clock_that_was_set_back_is_unchecked_and_not_fresh() -> None:
+    """Semantics 0, 8.3: the newest good run lies ahead, and so does every due time."""
+    story = History()
+    story.held()
+    story.now -= timedelta(hours=5)
+    story.wait(MINUTE)
+    assert story.told == [Reason.UNCHECKED]
+    assert story.situation.standing.health is Health.STALE
+    assert "ahead of the store's clock" in story.events[-1].detail
+
+
 def test_a_result_that_is_old_already_recovers_nothing() -> None:
     """Semantics 0: a run that took hours to be saved says nothing of now."""
     story = History()

@@ -130,6 +130,35 @@ def test_an_alert_outlives_a_lost_standing() -> None:
     assert (judged.word, judged.firing, judged.exit_code) == (Word.VIOLATED, True, 1)
 
 
+@pytest.mark.parametrize("ahead", [timedelta(minutes=2), timedelta(hours=1), timedelta(days=400)])
+def test_an_answer_from_the_future_is_no_answer(ahead: timedelta) -> None:
+    """Semantics 0, 8.3: the clock was set back; until it has caught up nothing is due, and nobody looks."""
+    held = verdict(standing(Outcome.HELD, -ahead), None, INVARIANT, NOW)
+    assert (held.word, held.unknown, held.violations, held.exit_code) == (Word.UNKNOWN, True, None, 3)
+    assert "ahead of the store's clock" in held.sentence
+    violated = verdict(standing(Outcome.VIOLATED, -ahead, 2), FIRING, INVARIANT, NOW)
+    assert (violated.word, violated.firing, violated.unknown, violated.exit_code) == (Word.VIOLATED, True, True, 1)
+
+
+def test_clocks_that_differ_a_little_make_nothing_unknown() -> None:
+    """An instance carries the store's clock forward by itself between two readings."""
+    assert verdict(standing(Outcome.HELD, -timedelta(seconds=5)), None, INVARIANT, NOW).sentence == "holds, 0s ago"
+
+
+def test_a_text_that_was_never_run_does_not_hold_because_the_former_one_did() -> None:
+    """Semantics 0, 1.1: what held is the definition that was run. Red stays red."""
+    held = replace(standing(Outcome.HELD, FRESH), good_definition="d0")
+    judged = verdict(held, None, INVARIANT, NOW)
+    assert (judged.word, judged.unknown, judged.violations, judged.exit_code) == (Word.UNKNOWN, True, None, 3)
+    assert judged.sentence == "unknown: not looked since the definition changed; the former one held 3m ago"
+    assert verdict(replace(held, good_definition="d1"), None, INVARIANT, NOW).exit_code == 0
+    firing = verdict(held, FIRING, INVARIANT, NOW)
+    assert (firing.word, firing.firing, firing.exit_code) == (Word.UNKNOWN, True, 1)
+    violated = verdict(replace(standing(Outcome.VIOLATED, FRESH, 7), good_definition="d0"), FIRING, INVARIANT, NOW)
+    assert (violated.word, violated.firing, violated.violations, violated.exit_code) == (Word.VIOLATED, True, 7, 1)
+    assert violated.sentence == "violated, 3m ago · under the former definition"
+
+
 def test_the_last_moment_of_freshness_is_fresh() -> None:
     """Semantics 6: fresh_for is twice the interval, and the time limit."""
     limit = timedelta(minutes=30, seconds=10)

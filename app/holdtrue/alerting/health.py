@@ -3,26 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from holdtrue.model import FailureReason, Health, Invariant, Outcome, Run, Standing, fresh_for, show_duration
 
 VACUOUS = FailureReason.VACUOUS.value
+
+CLOCKS_DIFFER = timedelta(minutes=1)
+"""How far ahead of the store's clock a good run may lie before that clock must have been set back."""
+
+
+def is_fresh(looked_at: datetime, invariant: Invariant, now: datetime) -> bool:
+    """Whether an answer of that moment still counts as known (semantics 6).
+
+    One from the future does not: the clock was set back, nothing is due until it has caught up, and the answer would stay
+    young for as long without anybody looking.
+    """
+    return -CLOCKS_DIFFER <= now - looked_at <= fresh_for(invariant.schedule, invariant.timeout)
+
+
+def show_age(looked_at: datetime, now: datetime) -> str:
+    """How long ago that was, in words; of a moment that lies ahead, that the clock was set back."""
+    age = now - looked_at
+    if age < -CLOCKS_DIFFER:
+        return f"{show_duration(-age)} ahead of the store's clock, which was set back"
+    return f"{show_duration(max(age, timedelta(0)))} ago"
 
 
 def health_at(standing: Standing, invariant: Invariant, now: datetime) -> Health:
     """The health at ``now``: staleness wins over failing (semantics 6)."""
     if standing.good_at is None:
         return Health.NEVER
-    if now - standing.good_at > fresh_for(invariant.schedule, invariant.timeout):
+    if not is_fresh(standing.good_at, invariant, now):
         return Health.STALE
     return Health.FAILING if standing.errors_in_a_row else Health.OK
 
 
 def is_unchecked(standing: Standing, invariant: Invariant, now: datetime) -> bool:
     """Whether nobody has really looked for longer than an answer stays fresh (semantics 6: ``unchecked``)."""
-    looked = standing.good_at or standing.since
-    return now - looked > fresh_for(invariant.schedule, invariant.timeout)
+    return not is_fresh(standing.good_at or standing.since, invariant, now)
 
 
 def standing_after(run: Run, standing: Standing, invariant: Invariant, now: datetime) -> Standing:
@@ -71,6 +90,8 @@ def why_unchecked(standing: Standing, now: datetime) -> str:
     """What an ``unchecked`` message says: since when nobody looked, and what the newest try said."""
     if standing.good_at is None:
         told = f"never looked, {show_duration(now - standing.since)} after it came into the catalog"
+    elif now < standing.good_at:
+        told = f"the last good run lies {show_age(standing.good_at, now)}"
     else:
         told = f"no good run for {show_duration(now - standing.good_at)}"
     return f"{told}; last try failed: {standing.try_reason}" if standing.try_reason else f"{told}; no try was recorded"

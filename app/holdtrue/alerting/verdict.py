@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 
-from holdtrue.alerting.health import VACUOUS
+from holdtrue.alerting.health import VACUOUS, is_fresh, show_age
 from holdtrue.model import (
     AlertState,
     Episode,
@@ -13,12 +14,19 @@ from holdtrue.model import (
     Standing,
     Verdict,
     Word,
-    fresh_for,
-    show_duration,
 )
 
 _VIOLATED = 1
 _COULD_NOT_LOOK = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The last good run against now: its age in words, whether it is known still, and whether it ran another text."""
+
+    ago: str
+    fresh: bool
+    former: bool
 
 
 def verdict(standing: Standing, alert: Episode | None, invariant: Invariant, now: datetime) -> Verdict:
@@ -29,11 +37,14 @@ def verdict(standing: Standing, alert: Episode | None, invariant: Invariant, now
     firing = alert is not None and alert.state is AlertState.FIRING
     if standing.good_at is None or standing.good_outcome is None:
         return _never(standing, firing=firing)
-    age = max(now - standing.good_at, timedelta(0))
-    fresh = age <= fresh_for(invariant.schedule, invariant.timeout)
+    seen = _Seen(
+        ago=show_age(standing.good_at, now),
+        fresh=is_fresh(standing.good_at, invariant, now),
+        former=bool(standing.good_definition) and standing.good_definition != invariant.definition,
+    )
     if standing.good_outcome is Outcome.VIOLATED:
-        return _violated(standing, age, firing=firing, fresh=fresh)
-    return _held(standing, alert, invariant, age, firing=firing, fresh=fresh)
+        return _violated(standing, seen, firing=firing)
+    return _held(standing, alert, invariant, seen, firing=firing)
 
 
 def _never(standing: Standing, *, firing: bool) -> Verdict:
@@ -51,41 +62,46 @@ def _never(standing: Standing, *, firing: bool) -> Verdict:
     return Verdict(Word.UNKNOWN, sentence, firing=False, unknown=True, violations=None, exit_code=_COULD_NOT_LOOK)
 
 
-def _violated(standing: Standing, age: timedelta, *, firing: bool, fresh: bool) -> Verdict:
-    shown = show_duration(age)
-    if not fresh:
-        sentence = f"violated, not seen since {shown} ago"
+def _violated(standing: Standing, seen: _Seen, *, firing: bool) -> Verdict:
+    if not seen.fresh:
+        sentence = f"violated, not seen since {seen.ago}"
     elif firing:
-        sentence = f"violated, {shown} ago"
+        sentence = f"violated, {seen.ago}"
     else:
         sentence = "violated, pending"
-    if fresh and not standing.good_complete:
+    if seen.fresh and not standing.good_complete:
         sentence += f" · at least {standing.good_count}"
+    if seen.former:
+        sentence += " · under the former definition"
     return Verdict(
         Word.VIOLATED,
         _with_notes(sentence, standing),
         firing=firing,
-        unknown=not fresh,
-        violations=standing.good_count if fresh else None,
+        unknown=not seen.fresh,
+        violations=standing.good_count if seen.fresh else None,
         exit_code=_VIOLATED,
     )
 
 
-def _held(
-    standing: Standing, alert: Episode | None, invariant: Invariant, age: timedelta, *, firing: bool, fresh: bool
-) -> Verdict:
-    shown = show_duration(age)
-    sentence = f"{_holds(standing)}, {shown} ago" if fresh else f"unknown: last held {shown} ago"
+def _held(standing: Standing, alert: Episode | None, invariant: Invariant, seen: _Seen, *, firing: bool) -> Verdict:
+    # What held is the text that was run: of another one nobody has looked whether it does.
+    known = seen.fresh and not seen.former
+    if known:
+        sentence = f"{_holds(standing)}, {seen.ago}"
+    elif seen.former:
+        sentence = f"unknown: not looked since the definition changed; the former one held {seen.ago}"
+    else:
+        sentence = f"unknown: last held {seen.ago}"
     if firing and alert is not None:
         sentence += f" · still firing: held in {alert.held_in_a_row} of {invariant.policy.resolve_after} runs"
     vacuous = standing.errors_in_a_row > 0 and standing.try_reason.startswith(VACUOUS)
-    exit_code = _VIOLATED if firing else _COULD_NOT_LOOK if vacuous or not fresh else 0
+    exit_code = _VIOLATED if firing else _COULD_NOT_LOOK if vacuous or not known else 0
     return Verdict(
-        Word.HOLDS if fresh else Word.UNKNOWN,
+        Word.HOLDS if known else Word.UNKNOWN,
         _with_notes(sentence, standing),
         firing=firing,
-        unknown=not fresh,
-        violations=standing.good_count if fresh else None,
+        unknown=not known,
+        violations=standing.good_count if known else None,
         exit_code=exit_code,
     )
 

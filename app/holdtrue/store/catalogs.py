@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, insert, select, text, update
 
-from holdtrue.model import Generation
+from holdtrue.model import Generation, RunKind
 from holdtrue.store import rows
 from holdtrue.store.among import among
 from holdtrue.store.audit import add_line
@@ -54,9 +54,10 @@ class Catalogs:
     ) -> Generation:
         """Put a catalog in force, in one transaction; the same content again changes nothing.
 
-        New entries are due at their ``first_due``. Of a changed schedule the next due time is the new schedule's, but one
-        that is owed already stays owed. Entries that left are retired: their claims are lost, their open episodes end as
-        ``withdraw`` says, with a message and an audit line (semantics 1.2). ``renamed_from`` carries everything over.
+        New entries are due at their ``first_due``; one whose definition changed is due now, beside its schedule. Of a
+        changed schedule the next due time is the new schedule's, but one that is owed already stays owed. Entries that left
+        are retired: their claims are lost, their open episodes end as ``withdraw`` says, with a message and an audit line
+        (semantics 1.2). ``renamed_from`` carries everything over.
         """
         with self._engine.write() as connection:
             if self._engine.dialect == "postgresql":
@@ -170,6 +171,7 @@ class _Schedules:
             "retry_at": row.retry_at,
             "attempts": row.attempts,
             "extra_due": row.extra_due,
+            "extra_kind": row.extra_kind,
             "claimable_at": row.claimable_at,
             "token": row.token,
             "lease_owner": row.lease_owner,
@@ -200,7 +202,18 @@ class _Schedules:
                 extra = row.extra_due
                 values["next_due"] = one.upcoming_due
                 values["claimable_at"] = one.upcoming_due if extra is None else min(extra, one.upcoming_due)
+        if one.definition != row.definition and row.retired_at is None:
+            values |= self._looked_at_once(values, row)
         return values
+
+    def _looked_at_once(self, values: Values, row: Row[Any]) -> Values:
+        """A text that was never run is due now, beside its schedule: until then nobody knows whether it holds."""
+        if row.extra_due is not None or values["next_due"] <= self._now:
+            return {}
+        due = self._now
+        if due == row.last_due:
+            due += timedelta(microseconds=1)
+        return {"extra_due": due, "extra_kind": RunKind.ASKED.value, "claimable_at": due}
 
     def _retire(self, leaving: list[Row[Any]], by: str, withdraw: Review, notifiers: Sequence[str]) -> None:
         if not leaving:
