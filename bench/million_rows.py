@@ -37,10 +37,12 @@ class Watch:
         self._thread = threading.Thread(target=self._look, daemon=True)
 
     def __enter__(self) -> Watch:
+        """Begin."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        """End."""
         self._stop.set()
         self._thread.join()
 
