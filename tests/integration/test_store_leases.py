@@ -191,3 +191,15 @@ def test_an_errored_due_time_is_tried_again_in_its_own_row_until_it_is_finished(
     (row,) = house.store.reads.overview()
     assert row.next_due == NOON + EVERY
     assert house.store.reads.costs()[0].runs == 2
+
+
+def test_a_named_lease_from_before_the_clock_was_set_back_keeps_nobody_waiting(house: House) -> None:
+    """semantics 8.3, 7.1: its owner may be gone, and the watch would be nobody's until the clock has caught up."""
+    named = house.store.leases.named
+    first = named("watch", "one", TTL)
+    assert first is not None
+    house.clock.now = NOON - timedelta(hours=5)
+    second = named("watch", "two", TTL)
+    assert second is not None
+    assert second > first
+    assert named("watch", "one", TTL) is None

@@ -160,7 +160,9 @@ class Leases:
             new = {"name": name, "owner": "", "token": 0, "lease_until": now}
             connection.execute(self._engine.upsert(named_leases).values(new).on_conflict_do_nothing())
             row = connection.execute(select(named_leases).where(named_leases.c.name == name).with_for_update()).one()
-            if row.owner not in ("", instance) and row.lease_until > now:
+            # One that ends later than any could: the clock was set back since, and nobody may hold it any more.
+            impossible = row.lease_until > now + 2 * ttl
+            if row.owner not in ("", instance) and row.lease_until > now and not impossible:
                 return None
             mine = row.owner == instance and row.lease_until > now
             token: int = row.token if mine else row.token + 1
