@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from holdtrue.databases import Databases, Examined, Look, examine_invariant
 from holdtrue.errors import NotFound, Refused
@@ -95,9 +96,12 @@ def choose(catalog: Catalog, names: Sequence[str], selectors: Sequence[str]) -> 
 
 
 @contextmanager
-def connected(catalog: Catalog, environ: Mapping[str, str]) -> Iterator[Databases]:
-    """The catalog's databases, with the caller's own login; on the way out running statements are cancelled."""
-    databases = Databases(environ=environ, application_name="holdtrue run")
+def connected(catalog: Catalog, environ: Mapping[str, str], folder: Path) -> Iterator[Databases]:
+    """The catalog's databases, with the caller's own login; on the way out running statements are cancelled.
+
+    Relative SQLite files lie in ``folder``: that of ``holdtrue.yaml``.
+    """
+    databases = Databases(environ=environ, application_name="holdtrue run", folder=folder)
     databases.configure(catalog.config.databases)
     try:
         yield databases

@@ -110,6 +110,13 @@ def test_the_exit_code_says_how_it_stands(
         assert said.err
 
 
+def test_it_can_be_run_from_any_folder(shop: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A relative SQLite file lies beside holdtrue.yaml, wherever one stands."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    done = command(elsewhere, "no_negative", "--config", str(shop / "holdtrue.yaml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_text_says_what_was_found_where_and_when(shop: Path) -> None:
     done = command(shop)
     assert re.search(r"^violated  one_refund @ shop  25 rows  in ", done.stdout, re.MULTILINE)

@@ -66,7 +66,7 @@ def run(
     # With the service's secret masked values read as on its pages; without one they are stand-ins of this run alone.
     secret = settings.ledger_secret
     hasher = KeyHasher(secret.get_secret_value().encode() if secret is not None else secrets.token_bytes(32))
-    with connected(catalog, environ) as databases:
+    with connected(catalog, environ, settings.config.parent) as databases:
         answers = ask_now(databases, catalog, chosen, hasher, raw=raw, on_done=_progress(len(chosen)))
     code = worst(_EXITS[one.outcome] for one in answers)
     if format is Format.JSON:
