@@ -187,6 +187,7 @@ def _assembled(kept: KeptEvidence, invariant: Invariant, computed: Sequence[str]
         sorted({f"{row.table}.{name}" for row in rows for name in row.columns if f"{row.table}.{name}" in hashed})
     )
     assembled = assemble(rows, kept.last_good, pattern=recognise(invariant.sql), sql=invariant.sql, computed=computed)
+    assembled = replace(assembled, marked=(*assembled.marked, *_perhaps_older(evidence.rows, assembled)))
     return _Chosen(kept, rows, assembled, masked)
 
 
@@ -196,6 +197,14 @@ def _as_base_row(row: EvidenceRow, invariant: Invariant) -> EvidenceRow:
     declared = any(one.table.rpartition(".")[2] == bare for one in invariant.base_rows)
     read = any(one.rpartition(".")[2] == bare for one in invariant.tables)
     return replace(row, is_parent=False) if row.is_parent and declared and read else row
+
+
+def _perhaps_older(kept: Sequence[EvidenceRow], assembled: Assembled) -> tuple[str, ...]:
+    """Tables whose row others refer to and that is no part of the seed: the race may have updated it, not inserted it."""
+    parents = {row.table for row in kept if row.is_parent}
+    seeded = {one.table for one in assembled.seed}
+    lacking = dict.fromkeys(one.table for one in assembled.observed if one.table in parents - seeded)
+    return tuple(f"{table}: the seed has no row of it; insert it if it was there before the race" for table in lacking)
 
 
 def _stood_in(row: EvidenceRow, hashed: frozenset[str], salt: bytes) -> EvidenceRow:

@@ -259,9 +259,8 @@ def test_hashed_columns_leave_as_fresh_stand_ins_that_still_join(
     assert house.store.tickets.list(alert) == (), "a preview keeps nothing"
 
 
-def test_a_file_is_split_by_key_and_says_so(tmp_path: Path, house: House) -> None:
-    """semantics 9.3: SQLite keeps no writers."""
-    path = tmp_path / "refunds.db"
+def broken_in_a_file(path: Path, house: House, rule: Invariant = RULE) -> tuple[int, DatabaseConfig]:
+    """The alert of two refunds that settle in a SQLite file between two looks."""
     engine = create_engine(f"sqlite:///{path}")
     with engine.begin() as connection:
         for statement in (*schema.SQLITE.split(";"), *schema.ROWS):
@@ -271,14 +270,33 @@ def test_a_file_is_split_by_key_and_says_so(tmp_path: Path, house: House) -> Non
     config = sqlite_config(path)
     databases.configure([config])
     try:
-        save(house, look(databases))
+        save(house, look(databases, rule))
         with engine.begin() as connection:
             for _ in range(2):
                 connection.exec_driver_sql(duplicate.INSERT.replace(":d", "'dsp_1'"))
-        alert = save(house, look(databases))
+        return save(house, look(databases, rule)), config
     finally:
         databases.close()
         engine.dispose()
+
+
+def test_a_row_that_others_refer_to_and_that_the_seed_lacks_is_named_among_the_guesses(
+    tmp_path: Path, house: House
+) -> None:
+    """semantics 9.2, 9.3: the text reads the table and no writer is known: the race inserted the row, or updated it."""
+    both = (*RULE.base_rows, BaseRows("disputes", (("id", "dispute_id"),)))
+    rule = replace(RULE, base_rows=both, tables=("refunds", "disputes"), columns=SAFE | {"disputes.id"})
+    alert, config = broken_in_a_file(tmp_path / "refunds.db", house, rule)
+    ticket = promotion.preview(house.store, catalog(rule, config), alert, by="ana", now=house.clock.now)
+    frozen = json.loads(dict(ticket.files)["incident.json"])
+    assert [one["table"] for one in frozen["observed"]] == ["disputes", "refunds"]
+    assert "disputes: the seed has no row of it; insert it if it was there before the race" in frozen["marked"]
+    assert "def pre_image(db):" in dict(ticket.files)[f"test_incident_{ticket.id}.py"]
+
+
+def test_a_file_is_split_by_key_and_says_so(tmp_path: Path, house: House) -> None:
+    """semantics 9.3: SQLite keeps no writers."""
+    alert, config = broken_in_a_file(tmp_path / "refunds.db", house)
     ticket = promotion.promote(house.store, catalog(config=config), alert, by="ana", now=house.clock.now)
     frozen = incident_of(ticket, tmp_path / "ticket")
     assert json.loads(dict(ticket.files)["ticket.json"])["split"] == "by key, not by transaction"

@@ -299,6 +299,21 @@ def test_a_sqlite_incident_fails_on_the_bug_and_holds_where_the_lock_is_taken_fi
     assert "held in" in reason
 
 
+def test_a_run_on_a_row_that_the_seed_lacks_is_no_pass_where_the_engine_lets_it_through(make: Make) -> None:
+    """semantics 9: SQLite checks no foreign key by itself, so the racy code would find nothing to break."""
+    without = replace(SQLITE, seed=tuple(one for one in SQLITE.seed if one.table == "accounts"))
+    with pytest.raises(BadSeed, match=r"run_a alone .* \(refunds to disputes\): .*pre_image"):
+        check(without, make(schema.SQLITE, engine="sqlite"), duplicate.buggy)
+
+    def insert_dispute(db: BarrierDatabase) -> None:
+        with db.engine.begin() as connection:
+            connection.exec_driver_sql(schema.ROWS[1])
+
+    with pytest.raises(BarrierFailed) as found:
+        check(without, make(schema.SQLITE, engine="sqlite"), duplicate.buggy, pre_image=insert_dispute)
+    assert found.value.verdict is Verdict.VIOLATED
+
+
 def test_sqlite_cells_keep_their_storage_class(make: Make) -> None:
     database = make(schema.SQLITE, engine="sqlite")
     assert database.control.put((*SQLITE.seed, *SQLITE.observed)) is None

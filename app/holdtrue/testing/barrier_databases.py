@@ -51,6 +51,7 @@ class BarrierDatabase:
     @property
     def sqlalchemy_url(self) -> URL:
         """The same as an object; makes the database and its schema at the first call."""
+        __tracebackhide__ = True  # a failure here is the schema hook's
         if self._url is None:
             self._url = self._make()
             self.schema(self._url.render_as_string(hide_password=False))

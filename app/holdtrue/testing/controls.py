@@ -44,6 +44,9 @@ class Control(Protocol):
     def content(self, tables: Sequence[str]) -> str:
         """A hash of all that stands in these tables."""
 
+    def dangling(self) -> frozenset[tuple[str, str]]:
+        """Pairs of tables, child and parent, where a row refers to one that is not there though a foreign key says it is."""
+
     def blocking(self) -> Blocking:
         """Who waits for whom; on a connection of its own."""
 

@@ -52,8 +52,8 @@ class FrozenIncident:
         """Show that the two runs cannot break the rule any more, in any schedule.
 
         The steps are those of semantics 9: the seed alone holds; the observed rows break the rule here or a constraint refuses
-        them; each run alone has an effect and keeps the rule; in series it holds; held at every boundary, in both roles, it
-        holds. ``b_may_be_idle`` allows a ``run_b`` that alone changes nothing or fails.
+        them; each run alone has an effect, refers to rows that are there and keeps the rule; in series it holds; held at every
+        boundary, in both roles, it holds. ``b_may_be_idle`` allows a ``run_b`` that alone changes nothing or fails.
         ``pre_image`` corrects, after the seed was loaded, what no database could tell.
 
         Raises:
@@ -62,6 +62,7 @@ class FrozenIncident:
             NotWired: a run, or ``barrier_schema``, is not wired yet.
             WrongDatabase: another engine, or code that speaks to another database.
         """
+        __tracebackhide__ = True  # whoever reads the failure looks for a fault in the wired code, not in ours
         if db.dialect != self.incident.engine:
             raise WrongDatabase(
                 f"the incident is from {self.incident.engine} and is replayed there only; "
@@ -75,9 +76,10 @@ class FrozenIncident:
         note = self._observed_breaks(control, rule)
         for name, run, may_be_idle in (("A", run_a, False), ("B", run_b, b_may_be_idle)):
             self._set_back(control, db, pre_image)
-            before = control.content(self._tables())
+            before, dangling = control.content(self._tables()), control.dangling()
             played = _play_alone(control, db, run, name, limits or Limits())
             self._judge_alone(control, rule, name, played, before, may_be_idle=may_be_idle)
+            self._refers_to_what_is_there(name, control.dangling() - dangling)
         report = Race(
             a=lambda: run_a(db),
             b=lambda: run_b(db),
@@ -93,6 +95,7 @@ class FrozenIncident:
         return RaceReport(report.verdict, report.reason + note, report.judged, report.steps)
 
     def _seed_holds(self, control: Control, rule: Rule) -> None:
+        __tracebackhide__ = True
         broken = rule.breaks(control.ask(rule.sql))
         if broken:
             marked = "".join(f"\n  guessed: {one}" for one in self.incident.marked)
@@ -102,6 +105,7 @@ class FrozenIncident:
 
     def _observed_breaks(self, control: Control, rule: Rule) -> str:
         """The rows seen in production break the rule here too, or a constraint refuses them: returned as a note."""
+        __tracebackhide__ = True
         refusal = control.put(self.incident.observed, shift_from=self._shift())
         if refusal is not None and refusal.constraint:
             return f"; here {refusal.reason}, so the observed state cannot come about"
@@ -118,6 +122,7 @@ class FrozenIncident:
     def _judge_alone(
         self, control: Control, rule: Rule, name: str, played: Played, before: str, *, may_be_idle: bool
     ) -> None:
+        __tracebackhide__ = True
         error = played.errors.get(name)
         if isinstance(error, NotWired):
             raise error
@@ -149,7 +154,18 @@ class FrozenIncident:
                 "testing" + (" (b_may_be_idle=True allows it)" if name == "B" else ""),
             )
 
+    def _refers_to_what_is_there(self, name: str, dangling: frozenset[tuple[str, str]]) -> None:
+        """A run that works on a row which the seed lacks would pass without testing, where the engine lets it through."""
+        __tracebackhide__ = True
+        if dangling:
+            pairs = ", ".join(f"{child} to {parent}" for child, parent in sorted(dangling))
+            raise BadSeed(
+                f"run_{name.lower()} alone wrote rows that refer to rows which are not there ({pairs}): call it with the ids of"
+                " the seed, or insert in pre_image(db) what was there before the race"
+            )
+
     def _set_back(self, control: Control, db: BarrierDatabase, pre_image: Run | None) -> None:
+        __tracebackhide__ = True
         control.set_back()
         refusal = control.put(self.incident.seed, shift_from=self._shift())
         if refusal is not None:

@@ -200,6 +200,10 @@ class PostgresControl:
         ]
         return "\n".join(parts)
 
+    def dangling(self) -> frozenset[tuple[str, str]]:
+        """None: the server refuses such a row itself."""
+        return frozenset()
+
     def blocking(self) -> PostgresBlocking:
         """Asks ``pg_blocking_pids``, on one connection of its own."""
         if self._blocking is None:

@@ -110,6 +110,7 @@ class Race:
             NotWired: a party is not wired yet.
             WrongDatabase: a party speaks to another database.
         """
+        __tracebackhide__ = True
         return self.play().require()
 
     def play(self) -> RaceReport:

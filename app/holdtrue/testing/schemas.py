@@ -83,6 +83,7 @@ def not_wired(_url: str) -> None:
     Raises:
         NotWired: always.
     """
+    __tracebackhide__ = True
     raise NotWired(
         "no barrier_schema: add to tests/conftest.py a fixture `barrier_schema` that returns "
         'schema_from_sql_file("schema.sql"), schema_from_alembic("alembic.ini"), or a function of the database\'s URL'

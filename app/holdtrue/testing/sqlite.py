@@ -119,6 +119,14 @@ class SqliteControl:
             digest.update(repr((table, sorted(map(repr, rows)))).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
+    def dangling(self) -> frozenset[tuple[str, str]]:
+        """What SQLite lets through unless ``PRAGMA foreign_keys`` is on, which it is not by itself."""
+        try:
+            found = self._connection.execute("PRAGMA foreign_key_check").fetchall()
+        except sqlite3.OperationalError:  # a key to what the schema does not have: nothing can be told
+            return frozenset()
+        return frozenset((str(child), str(parent)) for child, _row, parent, _key in found)
+
     def blocking(self) -> SqliteBlocking:
         """Infers who waits, on a connection of its own for each question."""
         return SqliteBlocking(self._path)
