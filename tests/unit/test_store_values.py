@@ -10,7 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from holdtrue.errors import SettingsRefused, StoreNotShareable
 from holdtrue.model import Evidence, EvidenceRow, Position, Sample
-from holdtrue.store import open_store, rows
+from holdtrue.store import bodies, open_store
 from holdtrue.store.columns import Lasting, Moment, moment_text, plain_text
 from holdtrue.store.engine import file_system_of
 
@@ -76,9 +76,9 @@ def test_a_text_from_anywhere_becomes_one_that_every_database_holds(text: str) -
 @given(st.lists(st.lists(cells, min_size=2, max_size=2).map(tuple), max_size=4), texts)
 def test_samples_and_evidence_come_back_whatever_their_values(found: list[tuple[str | None, ...]], name: str) -> None:
     sample = Sample((name, "b"), tuple(found), ("k",), ("new",), frozenset({name}))
-    text = rows.sample_text(sample)
+    text = bodies.sample_text(sample)
     assert text.isascii()
-    assert rows.sample_of(text) == sample
+    assert bodies.sample_of(text) == sample
     evidence = Evidence(
         key=name,
         violation_columns=(name,),
@@ -93,7 +93,7 @@ def test_samples_and_evidence_come_back_whatever_their_values(found: list[tuple[
         pseudonymised=("refunds.id",),
         incomplete=name,
     )
-    assert rows.evidence_of(name, rows.evidence_text(evidence)) == evidence
+    assert bodies.evidence_of(name, bodies.evidence_text(evidence)) == evidence
 
 
 @given(st.none() | st.lists(st.integers(0, 2**63), max_size=3).map(tuple), st.none() | st.timedeltas())
@@ -101,8 +101,8 @@ def test_a_position_comes_back(in_progress: tuple[int, ...] | None, lag: timedel
     position = Position(
         "r1", datetime(2026, 1, 1, tzinfo=UTC), "standby", "7312", 2, "0/1", "1:2:", in_progress, lag, True
     )
-    assert rows.position_of(rows.position_text(position)) == position
-    assert rows.position_of(rows.position_text(None)) is None
+    assert bodies.position_of(bodies.position_text(position)) == position
+    assert bodies.position_of(bodies.position_text(None)) is None
 
 
 @pytest.mark.parametrize(

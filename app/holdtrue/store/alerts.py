@@ -8,7 +8,7 @@ from sqlalchemy import Connection, and_, func, or_, select
 
 from holdtrue.errors import NotFound
 from holdtrue.model import AlertState, Episode, KeyState, Novelty, Outcome, Run, Situation, Subject
-from holdtrue.store import rows
+from holdtrue.store import bodies, rows
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.records import AlertDetail, KeptEvidence, Review
 from holdtrue.store.situations import EPISODES, Decisions, known_of, lock_entries, situations_of
@@ -150,7 +150,7 @@ def run_by_id(connection: Connection, run: int | None) -> Run | None:
     if run is None:
         return None
     row = connection.execute(RUNS.where(runs.c.id == run)).one_or_none()
-    return None if row is None else rows.run_of(row, rows.sample_of(row.sample_body))
+    return None if row is None else rows.run_of(row, bodies.sample_of(row.sample_body))
 
 
 def _entry_id(connection: Connection, invariant: str, database: str) -> int:
@@ -210,10 +210,10 @@ def _evidence(connection: Connection, entry: int, episode: int) -> tuple[KeptEvi
     )
     return tuple(
         KeptEvidence(
-            evidence=rows.evidence_of(row.key, row.body),
+            evidence=bodies.evidence_of(row.key, row.body),
             run=row.run_id,
             taken_at=row.taken_at,
-            last_good=rows.position_of(row.last_good),
+            last_good=bodies.position_of(row.last_good),
             last_good_at=row.last_good_at,
         )
         for row in found

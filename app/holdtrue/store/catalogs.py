@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, insert, select, text, update
 
 from holdtrue.model import Generation, RunKind
-from holdtrue.store import rows
+from holdtrue.store import bodies
 from holdtrue.store.among import among
 from holdtrue.store.audit import add_line
 from holdtrue.store.bulk import insert_many, number_many, update_many
@@ -71,7 +71,7 @@ class Catalogs:
             now = self._engine.now(connection)
             connection.execute(
                 insert(generations).values(
-                    number=number, content_hash=content_hash, texts=rows.json_text(pairs), loaded_at=now, loaded_by=by
+                    number=number, content_hash=content_hash, texts=bodies.json_text(pairs), loaded_at=now, loaded_by=by
                 )
             )
             add_line(

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Row, delete, select
 
 from holdtrue.errors import StoreNotShareable
-from holdtrue.store import rows
+from holdtrue.store import bodies
 from holdtrue.store.columns import Values
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.records import InstanceRow, ReloadStatus
@@ -53,7 +53,7 @@ class Instances:
                 seen |= {
                     "reload_at": reload.at,
                     "reload_successful": reload.successful,
-                    "reload_problems": rows.words_text(reload.problems),
+                    "reload_problems": bodies.words_text(reload.problems),
                     "reload_generation": reload.generation,
                 }
             blank = {"reload_problems": "", "reload_generation": 0}
@@ -71,7 +71,7 @@ def instance_of(row: Row[Any]) -> InstanceRow:
     reload = None
     if row.reload_at is not None:
         reload = ReloadStatus(
-            row.reload_at, bool(row.reload_successful), rows.words_of(row.reload_problems), row.reload_generation
+            row.reload_at, bool(row.reload_successful), bodies.words_of(row.reload_problems), row.reload_generation
         )
     return InstanceRow(row.instance, row.started_at, row.last_seen, row.version, reload)
 

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, and_, case, func, or_, select, update
 
 from holdtrue.model import Delivered, Message, MessageState, Undelivered
-from holdtrue.store import rows
+from holdtrue.store import bodies, rows
 from holdtrue.store.among import among
 from holdtrue.store.bulk import update_many
 from holdtrue.store.columns import Values
@@ -123,7 +123,7 @@ class Outbox:
         }
         known = known_of(connection, sorted({found[episode].entry_id for episode in sending}))
         shown = [found[episode].last_run for episode in sending if found[episode].last_run is not None]
-        bodies = {
+        found_samples = {
             row.run_id: row.body for row in connection.execute(select(samples).where(among(samples.c.run_id, shown)))
         }
         return [
@@ -131,7 +131,7 @@ class Outbox:
                 message=rows.message_of(row),
                 event=rows.event_of(stories[row.episode_id, row.number]),
                 episode=rows.episode_of(found[row.episode_id]),
-                sample=rows.sample_of(bodies.get(found[row.episode_id].last_run)),
+                sample=bodies.sample_of(found_samples.get(found[row.episode_id].last_run)),
                 thread=None if row.reference is None else rows.thread_of(row),
                 standing=rows.standing_of(known[found[row.episode_id].entry_id]),
             )
@@ -186,6 +186,6 @@ def _claim_values(turn: Turn, claiming: _Claiming) -> Values:
         "attempts": turn.send.attempts + 1,
         "lease_owner": claiming.instance,
         "lease_until": claiming.until,
-        "marks": rows.words_text(mark.value for mark in turn.marks),
-        "overtook": rows.words_text(reason.value for reason in turn.overtook),
+        "marks": bodies.words_text(mark.value for mark in turn.marks),
+        "overtook": bodies.words_text(reason.value for reason in turn.overtook),
     }

@@ -18,7 +18,7 @@ from holdtrue.model import (
     Run,
     Subject,
 )
-from holdtrue.store import rows
+from holdtrue.store import bodies, rows
 from holdtrue.store.alerts import RUNS, run_by_id
 from holdtrue.store.catalogs import generation_of
 from holdtrue.store.engine import StoreEngine
@@ -105,7 +105,7 @@ class Reads:
         query = RUNS.where(entries.c.invariant == invariant, entries.c.database == database, runs.c.due_at == due_at)
         with self._engine.read() as connection:
             row = connection.execute(query).one_or_none()
-            return None if row is None else rows.run_of(row, rows.sample_of(row.sample_body))
+            return None if row is None else rows.run_of(row, bodies.sample_of(row.sample_body))
 
     def spans(
         self, invariant: str, database: str, since: datetime, until: datetime, limit: int = 2000

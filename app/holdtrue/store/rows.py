@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
-from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Row
@@ -15,8 +12,6 @@ from holdtrue.model import (
     Ending,
     Episode,
     Event,
-    Evidence,
-    EvidenceRow,
     Failure,
     FailureReason,
     Health,
@@ -26,7 +21,6 @@ from holdtrue.model import (
     MessageState,
     Novelty,
     Outcome,
-    Position,
     Reason,
     Run,
     RunKind,
@@ -35,27 +29,11 @@ from holdtrue.model import (
     Subject,
     Thread,
 )
-from holdtrue.store.columns import Values, moment_text
+from holdtrue.store import bodies
+from holdtrue.store.columns import Values
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _HEALTH = {one.value: one for one in Health}
 _OUTCOME = {one.value: one for one in Outcome}
-
-
-def json_text(value: object) -> str:
-    """Compact JSON in ASCII: whatever characters a value has, the text can be kept."""
-    return _ENCODER.encode(value)
-
-
-def words_text(words: Iterable[str]) -> str:
-    """A tuple of words as one JSON text; nothing for none."""
-    listed = list(words)
-    return json_text(listed) if listed else ""
-
-
-def words_of(text: str) -> tuple[str, ...]:
-    """The words again."""
-    return tuple(json.loads(text)) if text else ()
 
 
 def standing_of(row: Row[Any]) -> Standing:
@@ -191,135 +169,13 @@ def run_of(row: Row[Any], sample: Sample | None = None) -> Run:
         of_a_sample=row.of_a_sample,
         rebaselined=row.rebaselined,
         failure=failure,
-        position=position_of(row.position),
+        position=bodies.position_of(row.position),
         duration=row.duration,
         statement=row.statement,
         sample=sample,
         instance=row.instance,
         missed=row.missed,
         confirms=row.confirms,
-    )
-
-
-def position_text(position: Position | None) -> str | None:
-    """A position as a JSON list, in the order of its fields."""
-    if position is None:
-        return None
-    return json_text(
-        [
-            position.replica,
-            moment_text(position.moment),
-            position.role,
-            position.system,
-            position.timeline,
-            position.log_position,
-            position.snapshot,
-            None if position.in_progress is None else list(position.in_progress),
-            None if position.lag is None else position.lag // timedelta(microseconds=1),
-            position.freshness_proven,
-        ]
-    )
-
-
-def position_of(text: str | None) -> Position | None:
-    """The position again."""
-    if text is None:
-        return None
-    replica, moment, role, system, timeline, log_position, snapshot, in_progress, lag, proven = json.loads(text)
-    return Position(
-        replica,
-        datetime.fromisoformat(moment),
-        role,
-        system,
-        timeline,
-        log_position,
-        snapshot,
-        None if in_progress is None else tuple(in_progress),
-        None if lag is None else timedelta(microseconds=lag),
-        proven,
-    )
-
-
-def sample_text(sample: Sample) -> str:
-    """A sample as JSON."""
-    return json_text(
-        {
-            "columns": sample.columns,
-            "rows": sample.rows,
-            "keys": sample.keys,
-            "novelties": sample.novelties,
-            "masked": sorted(sample.masked),
-        }
-    )
-
-
-def sample_of(text: str | None) -> Sample | None:
-    """The sample again."""
-    if text is None:
-        return None
-    body = json.loads(text)
-    return Sample(
-        columns=tuple(body["columns"]),
-        rows=tuple(tuple(row) for row in body["rows"]),
-        keys=tuple(body["keys"]),
-        novelties=tuple(body["novelties"]),
-        masked=frozenset(body["masked"]),
-    )
-
-
-def evidence_text(evidence: Evidence) -> str:
-    """Evidence as JSON."""
-    return json_text(
-        {
-            "violation_columns": evidence.violation_columns,
-            "violation": evidence.violation,
-            "rows": [
-                {
-                    "table": row.table,
-                    "columns": row.columns,
-                    "values": row.values,
-                    "types": row.types,
-                    "is_parent": row.is_parent,
-                    "xid": row.xid,
-                    "committed_at": None if row.committed_at is None else moment_text(row.committed_at),
-                }
-                for row in evidence.rows
-            ],
-            "position": position_text(evidence.position),
-            "schema_sql": evidence.schema_sql,
-            "left_out": evidence.left_out,
-            "pseudonymised": evidence.pseudonymised,
-            "incomplete": evidence.incomplete,
-        }
-    )
-
-
-def evidence_of(key: str, text: str) -> Evidence:
-    """The evidence again."""
-    body = json.loads(text)
-    position = position_of(body["position"])
-    assert position is not None  # noqa: S101 - evidence_text always writes one
-    return Evidence(
-        key=key,
-        violation_columns=tuple(body["violation_columns"]),
-        violation=tuple(body["violation"]),
-        rows=tuple(
-            EvidenceRow(
-                table=row["table"],
-                columns=tuple(row["columns"]),
-                values=tuple(row["values"]),
-                types=tuple(row["types"]),
-                is_parent=row["is_parent"],
-                xid=row["xid"],
-                committed_at=None if row["committed_at"] is None else datetime.fromisoformat(row["committed_at"]),
-            )
-            for row in body["rows"]
-        ),
-        position=position,
-        schema_sql=body["schema_sql"],
-        left_out=tuple(body["left_out"]),
-        pseudonymised=tuple(body["pseudonymised"]),
-        incomplete=body["incomplete"],
     )
 
 
@@ -407,7 +263,7 @@ def event_values(episode_id: int, event: Event) -> Values:
         "name": event.name,
         "at": event.at,
         "reason": event.reason.value if event.reason else None,
-        "marks": words_text(mark.value for mark in event.marks),
+        "marks": bodies.words_text(mark.value for mark in event.marks),
         "count": event.count,
         "detail": event.detail,
         "run": event.run,
@@ -422,7 +278,7 @@ def event_of(row: Row[Any]) -> Event:
         name=values["name"],
         at=values["at"],
         reason=Reason(values["reason"]) if values["reason"] else None,
-        marks=tuple(Mark(word) for word in words_of(values["marks"])),
+        marks=tuple(Mark(word) for word in bodies.words_of(values["marks"])),
         count=values["count"],
         detail=values["detail"],
         run=values["run"],
@@ -440,13 +296,13 @@ def message_of(row: Row[Any]) -> Message:
         reason=Reason(row.reason),
         state=MessageState(row.state),
         owed_at=row.owed_at,
-        marks=tuple(Mark(word) for word in words_of(row.marks)),
+        marks=tuple(Mark(word) for word in bodies.words_of(row.marks)),
         attempts=row.attempts,
         token=row.token,
         next_try_at=row.next_try_at,
         sent_at=row.sent_at,
         problem=row.problem,
-        overtook=tuple(Reason(word) for word in words_of(row.overtook)),
+        overtook=tuple(Reason(word) for word in bodies.words_of(row.overtook)),
     )
 
 

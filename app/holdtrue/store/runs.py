@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, Select, bindparam, select
 
 from holdtrue.errors import NotFound
 from holdtrue.model import Claim, KeyState, LedgerBefore
-from holdtrue.store import rows
+from holdtrue.store import bodies, rows
 from holdtrue.store.among import among
 from holdtrue.store.bulk import update_many
 from holdtrue.store.columns import Values
@@ -97,7 +97,7 @@ class Runs:
             why = _why_dropped(entry, finished) if claim.entry not in seen else LOST_LEASE
             if entry is not None and not why:
                 seen.add(claim.entry)
-                live.append(Live(index, finished, entry, rows.position_text(finished.run.position)))
+                live.append(Live(index, finished, entry, bodies.position_text(finished.run.position)))
                 continue
             answers[index] = Saved(claim, dropped=why)
             if why == DEFINITION_CHANGED:
@@ -161,12 +161,12 @@ def _befores(connection: Connection, found: Sequence[Row[Any]]) -> dict[tuple[st
                 keys=keys[row.id],
                 looked_before=row.looked_before,
                 secret_id=row.secret_id,
-                key_columns=rows.words_of(row.key_columns),
+                key_columns=bodies.words_of(row.key_columns),
                 timezone=row.timezone,
                 horizon=row.horizon,
             ),
             standing=rows.standing_of(row),
-            newest_good=rows.position_of(row.good_position),
+            newest_good=bodies.position_of(row.good_position),
             accepted_system=row.accepted_system,
         )
         for row in found

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, exists, func, select, update
 
 from holdtrue.model import Disposition, Novelty, Outcome, Run, RunKind, Situation, Standing, Subject
-from holdtrue.store import rows
+from holdtrue.store import bodies, rows
 from holdtrue.store.among import among
 from holdtrue.store.bulk import insert_many, number_many, update_many, upsert_many
 from holdtrue.store.columns import Values
@@ -166,7 +166,7 @@ def write_keys(connection: Connection, live: Sequence[Live]) -> None:
         {
             "run_id": one.run_id,
             "taken_at": one.finished.run.started_at,
-            "body": rows.sample_text(one.finished.run.sample),
+            "body": bodies.sample_text(one.finished.run.sample),
         }
         for one in live
         if one.finished.run.sample is not None and one.finished.run.sample.rows
@@ -223,7 +223,7 @@ def _keep_evidence(connection: Connection, one: Live, episode: int | None) -> No
                 "key": key,
                 "run_id": one.run_id,
                 "taken_at": run.started_at,
-                "body": rows.evidence_text(taken),
+                "body": bodies.evidence_text(taken),
                 "last_good": known.complete_position if provable else None,
                 "last_good_at": known.complete_at if provable else None,
             }
@@ -267,7 +267,7 @@ def write_standings(connection: Connection, live: Sequence[Live]) -> None:
                 "complete_position": position if complete else known.complete_position,
                 "looked_before": known.looked_before or complete,
                 "secret_id": finished.secret_id if ledger else known.secret_id,
-                "key_columns": rows.words_text(finished.key_columns) if ledger else known.key_columns,
+                "key_columns": bodies.words_text(finished.key_columns) if ledger else known.key_columns,
                 "timezone": finished.timezone if ledger else known.timezone,
                 "horizon": finished.horizon if ledger and complete else known.horizon,
             }

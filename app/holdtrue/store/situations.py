@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, func, insert, or_, select
 
 from holdtrue.model import AlertState, Change, Decision, Episode, MessageState, Situation, Subject
-from holdtrue.store import rows
+from holdtrue.store import bodies, rows
 from holdtrue.store.among import among
 from holdtrue.store.bulk import insert_many, update_many
 from holdtrue.store.columns import Values
@@ -145,7 +145,7 @@ class Decisions:
                         "reason": event.reason.value,
                         "state": MessageState.PENDING.value,
                         "owed_at": self._now,
-                        "marks": rows.words_text(mark.value for mark in event.marks),
+                        "marks": bodies.words_text(mark.value for mark in event.marks),
                         "overtook": "",
                         "attempts": 0,
                         "token": 0,

@@ -9,7 +9,7 @@ from sqlalchemy import Row, Select, select
 
 from holdtrue.errors import NotFound
 from holdtrue.model import Ticket
-from holdtrue.store import rows
+from holdtrue.store import bodies
 from holdtrue.store.audit import add_line
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.tables import entries, episodes, tickets
@@ -35,7 +35,7 @@ class Tickets:
                 "episode_id": ticket.alert,
                 "created_at": ticket.created_at,
                 "created_by": ticket.created_by,
-                "files": rows.json_text(sorted(ticket.files)),
+                "files": bodies.json_text(sorted(ticket.files)),
             }
             # Promoting once more makes the same ticket anew.
             added = self._engine.upsert(tickets).values(id=ticket.id, **new)
