@@ -322,9 +322,8 @@ class MariadbReplica(MariadbServer):
         """Begin to replicate from the primary's first transaction."""
         self.execute(
             [
-                "CHANGE MASTER TO MASTER_HOST='127.0.0.1', "
-                f"MASTER_PORT={self.primary.port}, MASTER_USER='{ADMIN}', MASTER_PASSWORD='{self.primary.password}', "
-                "MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1, MASTER_HEARTBEAT_PERIOD=1",
+                f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={self.primary.port}, MASTER_USER='{ADMIN}',"
+                f" MASTER_PASSWORD='{self.primary.password}', MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1",
                 "START SLAVE",
             ]
         )
