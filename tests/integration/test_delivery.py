@@ -38,6 +38,7 @@ from holdtrue.model import (
 from holdtrue.notifiers import Notifier, build_notifier
 from holdtrue.notifiers.slack import SlackBot
 from holdtrue.store import Entry, Finished, Store, open_store
+from servers.service import until
 from servers.slack import TOKEN, Answer, SlackStub
 
 START = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -363,6 +364,21 @@ def test_a_stop_gives_back_what_was_not_begun(tmp_path: Path, slack: SlackStub) 
     finally:
         slow.answer.set()
         service.close()
+
+
+def test_a_notifier_that_left_the_catalog_leaves_no_thread_behind(service: Service, slack: SlackStub) -> None:
+    """A service that reloads for months must not grow."""
+
+    def sending() -> list[str]:
+        return [one.name for one in threading.enumerate() if one.name.startswith("deliver-oncall")]
+
+    delivery = service.delivery()
+    service.run()
+    assert deliver(delivery) == 1
+    assert len(sending()) == 1
+    service.notifiers = {}
+    assert delivery.round() == 0
+    until(lambda: not sending(), "its thread ended")
 
 
 def test_a_claim_that_ended_without_an_answer_is_sent_again_as_a_possible_repeat(
