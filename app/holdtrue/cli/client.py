@@ -25,6 +25,9 @@ TIME_LIMIT = timedelta(minutes=3)
 SIZE_LIMIT = 64 * 1024 * 1024
 """The longest answer that is read, in bytes."""
 
+_NO_ROUTE = (
+    "There is no such page."  # what a Holdtrue of this version says of an address, never of a thing it does not know
+)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -141,6 +144,11 @@ class ServiceClient:
         said, remedy = _sentence(body), str((body or {}).get("remedy") or "")
         if answer.status_code in (401, 403):
             raise ServiceError(f"the service refused us: {said or answer.status_code}", remedy="set HOLDTRUE_TOKEN")
+        if said == _NO_ROUTE:
+            raise ServiceError(
+                f"the service at {self._url} answered 404: {said}",
+                remedy="HOLDTRUE_URL is its root, without /api/v1",
+            )
         if answer.status_code == 404 and body is not None:
             raise NotFound(said or "the service knows no such thing", remedy=remedy)
         if 400 <= answer.status_code < 500 and body is not None:

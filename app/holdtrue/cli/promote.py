@@ -64,7 +64,8 @@ def promote(  # noqa: PLR0917  typer makes options of them
         return
     test = next((name for name in sorted(ticket["files"]) if name.startswith("test_")), "")
     say(paint(f"ticket {visible(str(ticket['id']))}: {len(ticket['files'])} files in {visible(str(folder))}", "bold"))
-    say(f"  wire run_a and run_b in {visible(str(folder / test))}, then: pytest {visible(str(folder))}")
+    say(f"  wire run_a and run_b in {visible(str(folder / test))},")
+    say(f"  and barrier_schema once, as README.md there says; then: pytest {visible(str(folder))}")
 
 
 def ticket_of(answer: Json) -> Json:
