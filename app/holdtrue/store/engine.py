@@ -181,6 +181,12 @@ def _sqlite_engine(url: URL) -> Engine:
         pool_timeout=BUSY_SECONDS,
     )
 
+    @event.listens_for(engine, "do_connect")
+    def _make_private(*_: object) -> None:
+        # It keeps rows, texts and names: a file made by SQLite itself would be everybody's to read. Its journal follows it.
+        with contextlib.suppress(OSError):
+            os.close(os.open(url.database or "", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
     @event.listens_for(engine, "connect")
     def _prepare(connection: sqlite3.Connection, _record: object) -> None:
         # journal_mode is kept in the file; FULL because an owed message must survive a power cut.
