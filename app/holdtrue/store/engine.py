@@ -116,6 +116,17 @@ _LIMITS = select(
 )
 
 
+# A server that vanished without a word (a host that lost power, a network that drops) is noticed within half a minute; the
+# system's own limits are a quarter of an hour for what was sent and two hours for what is waited for, and nothing ticks then.
+_DEAD_SERVER = {
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
+}
+
+
 def _parse(url: str) -> URL:
     try:
         parsed = make_url(url)
@@ -204,8 +215,13 @@ def _postgresql_engine(url: URL) -> Engine:
     return create_engine(
         url,
         hide_parameters=True,
-        # Prepared statements do not survive a pooler that hands each transaction to another server connection.
-        connect_args={"connect_timeout": 10, "prepare_threshold": None, "application_name": "holdtrue store"},
+        connect_args={
+            "connect_timeout": 10,
+            # Prepared statements do not survive a pooler that hands each transaction to another server connection.
+            "prepare_threshold": None,
+            "application_name": "holdtrue store",
+            **_DEAD_SERVER,
+        },
         pool_pre_ping=True,
         pool_size=8,
         max_overflow=24,
