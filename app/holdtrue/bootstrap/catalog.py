@@ -20,6 +20,8 @@ from holdtrue.store.records import ReloadStatus
 
 log = structlog.get_logger("holdtrue.catalog")
 
+_PLACES_LOGGED = 5
+
 
 class Prepares(Protocol):
     """What is told before another catalog comes into force."""
@@ -89,7 +91,12 @@ class CatalogInForce:
             return
         if not self.follow():
             raise self._refusal
-        log.error("catalog_refused_at_start", problems=len(status.problems), generation=self.generation)
+        log.error(
+            "catalog_refused_at_start",
+            problems=len(status.problems),
+            generation=self.generation,
+            at=_places_of(self._refusal),
+        )
 
     def load(self, by: str) -> ReloadStatus:
         """Read the files and make them the next generation; all or nothing, what they need included.
@@ -109,7 +116,7 @@ class CatalogInForce:
                 self._refusal = refusal
                 problems = _problems_of(refusal)
                 self._status = ReloadStatus(now, successful=False, problems=problems, generation=self.generation)
-                log.error("catalog_refused", problems=len(problems), by=by)
+                log.error("catalog_refused", problems=len(problems), by=by, at=_places_of(refusal))
                 return self._status
             generation = self._store.catalogs.install(
                 texts,
@@ -147,7 +154,12 @@ class CatalogInForce:
                     self._status = ReloadStatus(self._store.now(), successful=False, problems=problems)
                     if self._refused != generation.number:
                         self._refused = generation.number
-                        log.error("generation_refused", generation=generation.number, problems=len(problems))
+                        log.error(
+                            "generation_refused",
+                            generation=generation.number,
+                            problems=len(problems),
+                            at=_places_of(refusal),
+                        )
                 else:
                     self._take(catalog, generation, put_to_work)
             return self._in_force is not None
@@ -163,3 +175,11 @@ class CatalogInForce:
 
 def _problems_of(refusal: CatalogRefused | SettingsRefused) -> tuple[str, ...]:
     return tuple(map(str, refusal.problems)) if isinstance(refusal, CatalogRefused) else (str(refusal),)
+
+
+def _places_of(refusal: Refused) -> str:
+    """Where a catalog is wrong, for the log: the first places, and nothing of the text there, which may be a password."""
+    if not isinstance(refusal, CatalogRefused):
+        return ""
+    places = [str(one.place) for one in refusal.problems if one.fatal]
+    return ", ".join(places[:_PLACES_LOGGED]) + (", …" if len(places) > _PLACES_LOGGED else "")
