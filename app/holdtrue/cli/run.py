@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
+import structlog
 import typer
 
 from holdtrue.catalog import load_catalog
@@ -17,7 +20,7 @@ from holdtrue.cli.options import ConfigOption, Format, FormatOption
 from holdtrue.cli.terminal import paint, say, say_json, table, visible
 from holdtrue.inspection import Asked, ask_now, choose, connected
 from holdtrue.ledger import KeyHasher
-from holdtrue.model import Failure, Outcome, Position, Returns, Row, show_duration, show_moment
+from holdtrue.model import Failure, FailureReason, Outcome, Position, Returns, Row, show_duration, show_moment
 from holdtrue.model.masking import excerpt
 from holdtrue.settings import environment, load_settings
 
@@ -66,7 +69,7 @@ def run(
     # With the service's secret masked values read as on its pages; without one they are stand-ins of this run alone.
     secret = settings.ledger_secret
     hasher = KeyHasher(secret.get_secret_value().encode() if secret is not None else secrets.token_bytes(32))
-    with connected(catalog, environ, settings.config.parent) as databases:
+    with _no_log(), connected(catalog, environ, settings.config.parent) as databases:
         answers = ask_now(databases, catalog, chosen, hasher, raw=raw, on_done=_progress(len(chosen)))
     code = worst(_EXITS[one.outcome] for one in answers)
     if format is Format.JSON:
@@ -76,6 +79,17 @@ def run(
             _say(one)
         say(_summary(answers))
     raise typer.Exit(code)
+
+
+@contextmanager
+def _no_log() -> Iterator[None]:
+    """Within: no log line between the answers; what it would say of a replica is in them."""
+    former = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**former)
 
 
 def _progress(total: int) -> Callable[[Asked], None]:
@@ -125,6 +139,8 @@ def _details(one: Asked) -> list[str]:
         lines.append(f"why: {_failure(one.failure)}")
         if one.failure.raw:
             lines.append(f"the server said: {visible(one.failure.raw)}")
+        elif one.raw is None and one.failure.reason is FailureReason.QUERY:
+            lines.append(f"`holdtrue run {one.invariant.name} --raw` shows what the server said")
     if one.examined is not None:
         lines.append(_where(one.examined.position, one.started_at))
         if one.examined.rows_note:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import select
+import sys
+import termios
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -28,6 +31,9 @@ _TICK: Final = 0.25
 _TICK_MS: Final = 250.0
 _ROWS_BETWEEN_CLOCKS: Final = 1023
 _MARK: Final = " (not valid UTF-8)"
+_LONGEST_ROW: Final = 32 * 1024 * 1024
+_LONG_ROW: Final = 1024 * 1024
+_TOO_LONG: Final = "a row is longer than 32 MiB, the most that is read; return less of it"
 _COPYING: Final = frozenset({ExecStatus.COPY_IN, ExecStatus.COPY_OUT, ExecStatus.COPY_BOTH})
 _DONE: Final = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 
@@ -38,6 +44,10 @@ class Stopped(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.sentence)
         self.failure = failure
+
+
+class _RowTooLong(OSError):
+    """More of one row has come than may be held; the rest of it can only be refused by closing the connection."""
 
 
 class Wire:
@@ -55,6 +65,7 @@ class Wire:
         self._poll.register(self._pg.socket, select.POLLIN)
         self._ending = False
         self._cancelled = False
+        self._came = 0
         self.declared = timedelta(seconds=10)
         self.keep_raw = False
         self.broken = False
@@ -140,9 +151,9 @@ class Wire:
                 elif not stopped:
                     failure = self._why(result)
                     stopped = True
-        except (psycopg.Error, OSError):
+        except (psycopg.Error, OSError) as problem:
             self.broken = True
-            failure = failure or explain(None, limit=self.declared, interrupted=self.interrupted)
+            failure = failure or self._of_connection(problem)
         return returned, failure
 
     def simple(self, message: bytes, seconds: float) -> Row:
@@ -232,20 +243,27 @@ class Wire:
         """The next result, or None at the end.
 
         Raises:
-            OSError: the server answers nothing any more.
+            OSError: the server answers nothing any more, or its row is longer than may be held.
         """
         if self._pg.is_busy():
             self._wait(until)
-        return self._pg.get_result()
+        result = self._pg.get_result()
+        if self._came > _LONG_ROW and result is not None:
+            self._came = 0
+            if result.ntuples == 1 and _length(result) > _LONGEST_ROW:
+                raise _RowTooLong
+        return result
 
     def _wait(self, until: float) -> None:
         """Wait for a result; past ``until`` cancel on the server, a little later give up.
 
         Raises:
             OSError: the server answers nothing any more, not even to the cancellation.
+            _RowTooLong: one row grows beyond what may be held. What waits in the socket is the least that has come of it.
         """
         pg = self._pg
         cancelled = False
+        self._came = 0
         while True:
             now = time.monotonic()
             if now > until + _LAST_GRACE:
@@ -255,12 +273,20 @@ class Wire:
                 until = min(until, now)
                 self.cancel()
             self._poll.poll(_TICK_MS if now + _TICK < until or cancelled else max(1.0, (until - now) * 1000))
+            self._came += _waiting(pg.socket)
+            if self._came > _LONGEST_ROW:
+                raise _RowTooLong
             pg.consume_input()
             if not pg.is_busy():
                 return
 
     def _columns(self, result: PGresult) -> tuple[Column, ...]:
         return _columns_of(tuple([(result.fname(place), result.ftype(place)) for place in range(result.nfields)]))
+
+    def _of_connection(self, problem: Exception) -> Failure:
+        if isinstance(problem, _RowTooLong):
+            return Failure(FailureReason.QUERY, _TOO_LONG)
+        return explain(None, limit=self.declared, interrupted=self.interrupted)
 
     def _why(self, result: PGresult) -> Failure:
         if result.status in _COPYING:
@@ -289,6 +315,16 @@ def _columns_of(described: tuple[tuple[bytes | None, int], ...]) -> tuple[Column
         Column(name, known.regtype if known is not None else f"oid {oid}")
         for name, known, (_, oid) in zip(names, types, described, strict=True)
     )
+
+
+def _length(result: PGresult) -> int:
+    """How long its first row is, in bytes."""
+    return sum([len(result.get_value(0, place) or b"") for place in range(result.nfields)])
+
+
+def _waiting(socket: int) -> int:
+    """Bytes that have come and were not read."""
+    return int.from_bytes(fcntl.ioctl(socket, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def _show_bytes(value: bytes | None) -> str | None:

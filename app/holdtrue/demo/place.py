@@ -11,6 +11,7 @@ from pathlib import Path
 from holdtrue.errors import Refused
 
 INTERVAL = "3s"
+TIME_LIMIT = "2s"
 REPLICA_VARIABLE = "HOLDTRUE_DEMO_REPLICA"
 SLACK_VARIABLE = "HOLDTRUE_DEMO_SLACK_TOKEN"
 
@@ -110,7 +111,8 @@ class Place:
         shipped = files("holdtrue.demo") / "invariants" / "refunds.yaml"
         text = shipped.read_text(encoding="utf-8")
         # A demo is watched for a minute: the shipped rules are asked far more often, and nothing else is changed in them.
-        text = text.replace("interval: 15m", f"interval: {INTERVAL}", 1).replace("confirm: 45s", "confirm: 4s", 1)
+        pace = f"interval: {INTERVAL}, timeout: {TIME_LIMIT}"
+        text = text.replace("interval: 15m", pace, 1).replace("confirm: 45s", "confirm: 1s", 1)
         (self.folder / "invariants" / "refunds.yaml").write_text(text, encoding="utf-8")
         self._write_secret()
         self.deploy(fixed=False)
