@@ -65,6 +65,7 @@ class Wire:
         self._poll.register(self._pg.socket, select.POLLIN)
         self._ending = False
         self._cancelled = False
+        self._ahead = False
         self._came = 0
         self.declared = timedelta(seconds=10)
         self.keep_raw = False
@@ -107,7 +108,10 @@ class Wire:
         seconds: float,
         parameters: Sequence[bytes | None] | None = None,
     ) -> tuple[int, Failure | None]:
-        """Send one statement in the extended protocol, row by row; the rows that arrived and why it ended early."""
+        """Send one statement in the extended protocol, row by row; the rows that arrived and why it ended early.
+
+        After ``send_ahead`` it is the text sent there that is read, and nothing else may be asked before.
+        """
         if self.interrupted:
             return 0, explain("57014", limit=self.declared, interrupted=True)
         returned, failure, stopped = 0, None, False
@@ -116,9 +120,7 @@ class Wire:
         single = ExecStatus.SINGLE_TUPLE
         until = time.monotonic() + seconds + _GRACE
         try:
-            self._pg.send_query_params(sql.encode("utf-8"), parameters)
-            self._pg.set_single_row_mode()
-            self._flush(until)
+            self._send(sql, parameters, until)
             while (result := self._next(until)) is not None:
                 status = result.status
                 if status == single:
@@ -151,10 +153,71 @@ class Wire:
                 elif not stopped:
                     failure = self._why(result)
                     stopped = True
+            self._pass_over(until)
         except (psycopg.Error, OSError) as problem:
             self.broken = True
             failure = failure or self._of_connection(problem)
         return returned, failure
+
+    def _send(self, sql: str, parameters: Sequence[bytes | None] | None, until: float) -> None:
+        if not self._ahead:
+            self._pg.send_query_params(sql.encode("utf-8"), parameters)
+        self._pg.set_single_row_mode()
+        self._flush(until)
+
+    def send_ahead(
+        self, begin: bytes, question: bytes, values: Sequence[bytes | None], text: bytes, seconds: float
+    ) -> Row:
+        """Begin and ask a prepared question, with the text right behind in the same message; the question's first row.
+
+        The text is a statement of its own in the extended protocol. The server goes on to it only after the question has
+        succeeded; what it gives is read by ``rows``, or thrown away unseen by ``end``.
+
+        Raises:
+            Stopped: the question failed, and the server has passed over the text.
+        """
+        row: Row = ()
+        failure = None
+        until = time.monotonic() + seconds + _GRACE
+        pg = self._pg
+        try:
+            pg.enter_pipeline_mode()
+            self._ahead = True
+            pg.send_query_params(begin, None)
+            pg.send_query_prepared(question, values)
+            pg.send_query_params(text, None)
+            pg.pipeline_sync()
+            self._flush(until)
+            for _ in (begin, question):
+                while (result := self._next(until)) is not None:
+                    if result.status == ExecStatus.TUPLES_OK:
+                        row = _first_row(result)
+                    elif result.status != ExecStatus.COMMAND_OK:
+                        failure = failure or self._why(result)
+            if failure is not None:
+                self._pass_over(until)
+        except (psycopg.Error, OSError) as problem:
+            self.broken = True
+            failure = self._of_connection(problem)
+        if failure is not None:
+            raise Stopped(failure)
+        return row
+
+    def _pass_over(self, until: float) -> None:
+        """Read up to the end of what was sent ahead, if anything was, and leave the connection as any other.
+
+        Raises:
+            OSError: the server does not answer, or not what was asked.
+        """
+        if not self._ahead:
+            return
+        ends = 0
+        while (result := self._next(until)) is None or result.status != ExecStatus.PIPELINE_SYNC:
+            ends += result is None
+            if ends > 1:
+                raise OSError("the server answers out of turn")
+        self._pg.exit_pipeline_mode()
+        self._ahead = False
 
     def simple(self, message: bytes, seconds: float) -> Row:
         """Send a message of ours in the simple protocol; the first row of its last result that has rows.
@@ -171,8 +234,7 @@ class Wire:
             while (result := self._next(until)) is not None:
                 if result.status == ExecStatus.TUPLES_OK:
                     if result.ntuples:
-                        cells = [result.get_value(0, place) for place in range(result.nfields)]
-                        row = tuple([None if one is None else one.decode("utf-8", "replace") for one in cells])
+                        row = _first_row(result)
                 elif result.status != ExecStatus.COMMAND_OK:
                     failure = failure or self._why(result)
         except (psycopg.Error, OSError):
@@ -189,6 +251,14 @@ class Wire:
         a cancellation it is waited for: a late one may hit this message.
         """
         self.interrupted = False
+        if self._ahead and not self.broken:
+            # Nobody wants the text that was sent ahead: it is not waited for, and none of its rows is looked at.
+            self.cancel()
+            try:
+                self._pg.set_single_row_mode()
+                self._pass_over(time.monotonic() + END_SECONDS)
+            except (psycopg.Error, OSError):
+                self.broken = True
         status = self._pg.transaction_status
         if self.broken or self._ending or status not in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
             return not self.broken and (self._ending or status == TransactionStatus.IDLE)
@@ -325,6 +395,11 @@ def _length(result: PGresult) -> int:
 def _waiting(socket: int) -> int:
     """Bytes that have come and were not read."""
     return int.from_bytes(fcntl.ioctl(socket, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def _first_row(result: PGresult) -> Row:
+    get = result.get_value
+    return tuple([None if (v := get(0, i)) is None else v.decode("utf-8", "replace") for i in range(result.nfields)])
 
 
 def _show_bytes(value: bytes | None) -> str | None:

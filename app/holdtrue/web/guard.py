@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import MutableMapping
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ SESSION_LIFE = timedelta(hours=12)
 BODY_LIMIT = 64 * 1024
 """The longest body that is read, in bytes: many times the longest form or request that we have."""
 
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?", re.ASCII)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _PROBES = frozenset({"/healthz", "/readyz"})
@@ -93,11 +95,9 @@ def judge_origin(headers: Headers, *, bearer: bool) -> Refusal | None:
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without port and brackets, lower case; empty if it is malformed."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
+    """The name in a Host header, without port and brackets, lower case; empty if there is more to it than a name and a port."""
+    found = _HOST.fullmatch(host)
+    return (found.group(1) or found.group(2)).lower() if found else ""
 
 
 def bearer_of(headers: Headers) -> str | None:
