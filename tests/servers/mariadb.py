@@ -20,9 +20,9 @@ import re
 import secrets
 import shutil
 import socket
+import stat
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -58,6 +58,7 @@ _SETTINGS: Mapping[str, str] = {
     "binlog-format": "ROW",
     "log-slave-updates": "ON",
     "gtid-strict-mode": "ON",
+    "log-bin-trust-function-creators": "ON",
     "performance-schema": "OFF",
     "slave-net-timeout": "60",
     "lc-messages": "en_US",
@@ -92,8 +93,25 @@ def _programs() -> _Programs:
     for folder in ("share/mysql", "share/mariadb"):
         share = server.parents[1] / folder
         if (share / _BOOTSTRAP[0]).exists():
-            return _Programs(server, libraries, share)
+            return _reachable(_Programs(server, libraries, share))
     raise AssertionError(f"the SQL files of {server} were not found beside it")
+
+
+def _reachable(programs: _Programs) -> _Programs:
+    """The same, or a copy of it where ``nobody`` can read it: a clone may lie below a closed /root."""
+    if os.getuid() != 0 or all(one.stat().st_mode & stat.S_IXOTH for one in programs.server.parents):
+        return programs
+    folder = Path(tempfile.mkdtemp(prefix="holdtrue-test-mariadb-programs-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder.chmod(0o755)
+    server = Path(shutil.copy(programs.server, folder / "mariadbd"))
+    share = Path(shutil.copytree(programs.share, folder / "share"))
+    libraries = folder / "libraries"
+    libraries.mkdir()
+    for place in filter(None, programs.libraries.split(":")):
+        for library in Path(place).glob("*.so*"):
+            shutil.copy(library, libraries / library.name)
+    return _Programs(server, str(libraries), share)
 
 
 def _identity() -> dict[str, Any]:
@@ -320,13 +338,10 @@ class MariadbReplica(MariadbServer):
 
     def follow(self) -> None:
         """Begin to replicate from the primary's first transaction."""
-        self.execute(
-            [
-                f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={self.primary.port}, MASTER_USER='{ADMIN}',"
-                f" MASTER_PASSWORD='{self.primary.password}', MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1",
-                "START SLAVE",
-            ]
-        )
+        source = f"MASTER_HOST='127.0.0.1', MASTER_PORT={self.primary.port}"
+        login = f"MASTER_USER='{ADMIN}', MASTER_PASSWORD='{self.primary.password}'"
+        how = "MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1, MASTER_HEARTBEAT_PERIOD=1"
+        self.execute([f"CHANGE MASTER TO {source}, {login}, {how}", "START SLAVE"])
         self.wait_running()
 
     def wait_running(self) -> None:
@@ -422,13 +437,3 @@ def started(settings: Mapping[str, str] | None = None, *, replicas: int = 0) -> 
         yield primary
     finally:
         primary.remove()
-
-
-def wait_for(seconds: float, condition: Any) -> bool:
-    """Whether a condition comes about within some seconds."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False

@@ -36,7 +36,7 @@ def find_no_reading(sql: str, *, escapes: bool = True) -> NoReading:
         elif not words and piece.kind not in (PieceKind.SPACE, PieceKind.COMMENT) and piece.text != "(":
             return NoReading("")
     first = _first(words)
-    for piece, following in zip(words, [*words[1:], None], strict=True):
+    for piece, following in zip(words, [*words[1:], None], strict=False):
         word = _keyword(piece)
         if word == "into":
             return NoReading(first, "writes what it selects (INTO)", piece.at, piece.text)

@@ -15,7 +15,7 @@ from pymysql.connections import Connection
 
 from holdtrue.databases.freshness import Fresh
 from holdtrue.databases.logins import read_login
-from holdtrue.databases.looks import Answer, Limits, Mask, OnColumns, Streamed
+from holdtrue.databases.looks import Ahead, Answer, Limits, Mask, OnColumns, Streamed
 from holdtrue.databases.mysql_errors import INTERRUPTED, explain_refusal
 from holdtrue.databases.mysql_evidence import take_evidence
 from holdtrue.databases.mysql_freshness import Channel, Standing, decide_replica, read_channels
@@ -173,7 +173,14 @@ class MysqlLink:
         """The database's cap on what a catalog may call safe."""
         return self._config.safe_columns
 
-    def open(self, limits: Limits, config: DatabaseConfig, *, keep_raw: bool) -> Failure | None:
+    def open(
+        self,
+        limits: Limits,
+        config: DatabaseConfig,
+        *,
+        keep_raw: bool,
+        ahead: Ahead | None = None,  # noqa: ARG002  the server could not hold a text back
+    ) -> Failure | None:
         """Set the limits, ask how fresh the replica is, and take the snapshot: in this order, so that nothing looks newer."""
         self._config, self._limits = config, limits
         self._wire.declared, self._wire.keep_raw = limits.declared, keep_raw

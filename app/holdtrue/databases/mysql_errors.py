@@ -163,7 +163,7 @@ def explain_refusal(number: int | None, message: str) -> Failure:
     why = _REFUSALS.get(number) if number is not None else None
     text = message.lower()
     found = next((ours for theirs, ours in _PHRASES if theirs in text), None)
-    if number is None or number in (2003, 2006, 2013):
+    if number is None or number in (2003, 2006, 2013, 2026):
         why = found or why
     sentence = f"connection refused: {why}" if why else "connection refused"
     return Failure(FailureReason.REFUSED, sentence)

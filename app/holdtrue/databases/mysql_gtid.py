@@ -83,9 +83,10 @@ def check_gtid(here: Position, newest_good: Position, accepted_system: str | Non
     after it (``log_position``) is the most that can have been seen. So the former of here is held against the latter of then.
     """
     surely, seen = read_gtid_set(here.snapshot), read_gtid_set(newest_good.log_position)
-    if contains(surely, seen):
+    same_kind = here.system.partition(":")[0] == newest_good.system.partition(":")[0]
+    if same_kind and contains(surely, seen):
         return None
-    if not set(surely) & set(seen):
+    if not same_kind or not set(surely) & set(seen):
         if here.system == accepted_system:
             return None
         return Failure(
