@@ -265,8 +265,12 @@ class Scheduler:
         except StoreError as problem:
             log.warning("renewal_failed", problem=type(problem).__name__)
             return
-        for invariant, database in lost:
-            log.warning("lease_lost", invariant=invariant, database=database)
+        with self._lock:
+            # One that was saved meanwhile had come to its end: it was not lost.
+            still_held = [one for one in claims if self._held.get((one.invariant, one.database)) == one]
+        for one in still_held:
+            if (one.invariant, one.database) in lost:
+                log.warning("lease_lost", invariant=one.invariant, database=one.database)
 
     def _heard(self, event: JobEvent) -> None:
         kind = {EVENT_JOB_ERROR: "error", EVENT_JOB_MAX_INSTANCES: "overlap", EVENT_JOB_MISSED: "missed"}[event.code]

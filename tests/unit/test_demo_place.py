@@ -75,3 +75,11 @@ def test_only_a_folder_of_our_making_is_temporary(tmp_path: Path, monkeypatch: p
     made = choose(None, temporary=True)
     assert made.temporary
     made.folder.rmdir()
+
+
+def test_two_demos_do_not_share_a_folder(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    with place.alone(), pytest.raises(Refused, match="another demo runs in"), Place(tmp_path).alone():
+        pass
+    with place.alone():
+        place.refuse_strangers()

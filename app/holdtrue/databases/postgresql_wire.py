@@ -10,16 +10,15 @@ import termios
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 from psycopg.pq import DiagnosticField, ExecStatus, TransactionStatus
 
-from holdtrue.databases.columns import unique_names
 from holdtrue.databases.looks import OnColumns
+from holdtrue.databases.postgresql_values import columns_of, first_row, row_length, show_bytes
 from holdtrue.databases.sqlstates import explain
-from holdtrue.model import Column, Failure, FailureReason, Row
+from holdtrue.model import Failure, FailureReason, Row
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
@@ -30,7 +29,6 @@ _LAST_GRACE: Final = 3.0
 _TICK: Final = 0.25
 _TICK_MS: Final = 250.0
 _ROWS_BETWEEN_CLOCKS: Final = 1023
-_MARK: Final = " (not valid UTF-8)"
 _LONGEST_ROW: Final = 32 * 1024 * 1024
 _LONG_ROW: Final = 1024 * 1024
 _TOO_LONG: Final = "a row is longer than 32 MiB, the most that is read; return less of it"
@@ -127,7 +125,7 @@ class Wire:
                     if stopped:
                         continue
                     if take is None:
-                        columns = self._columns(result)
+                        columns = columns_of(result)
                         width = range(len(columns))
                         take = on_columns(columns)
                     if returned == count_limit:
@@ -140,7 +138,7 @@ class Wire:
                     try:
                         row = tuple([None if (v := get(0, i)) is None else v.decode() for i in width])
                     except UnicodeDecodeError:
-                        row = tuple([_show_bytes(get(0, i)) for i in width])
+                        row = tuple([show_bytes(get(0, i)) for i in width])
                     take(row)
                     if not returned & _ROWS_BETWEEN_CLOCKS and time.monotonic() > until:
                         # The server streams on past its own limit, or we are slower than it: the limit is ours as well.
@@ -149,7 +147,7 @@ class Wire:
                         self.cancel()
                 elif status == ExecStatus.TUPLES_OK:
                     if take is None:
-                        take = on_columns(self._columns(result))
+                        take = on_columns(columns_of(result))
                 elif not stopped:
                     failure = self._why(result)
                     stopped = True
@@ -191,7 +189,7 @@ class Wire:
             for _ in (begin, question):
                 while (result := self._next(until)) is not None:
                     if result.status == ExecStatus.TUPLES_OK:
-                        row = _first_row(result)
+                        row = first_row(result)
                     elif result.status != ExecStatus.COMMAND_OK:
                         failure = failure or self._why(result)
             if failure is not None:
@@ -234,7 +232,7 @@ class Wire:
             while (result := self._next(until)) is not None:
                 if result.status == ExecStatus.TUPLES_OK:
                     if result.ntuples:
-                        row = _first_row(result)
+                        row = first_row(result)
                 elif result.status != ExecStatus.COMMAND_OK:
                     failure = failure or self._why(result)
         except (psycopg.Error, OSError):
@@ -320,7 +318,7 @@ class Wire:
         result = self._pg.get_result()
         if self._came > _LONG_ROW and result is not None:
             self._came = 0
-            if result.ntuples == 1 and _length(result) > _LONGEST_ROW:
+            if result.ntuples == 1 and row_length(result) > _LONGEST_ROW:
                 raise _RowTooLong
         return result
 
@@ -350,9 +348,6 @@ class Wire:
             if not pg.is_busy():
                 return
 
-    def _columns(self, result: PGresult) -> tuple[Column, ...]:
-        return _columns_of(tuple([(result.fname(place), result.ftype(place)) for place in range(result.nfields)]))
-
     def _of_connection(self, problem: Exception) -> Failure:
         if isinstance(problem, _RowTooLong):
             return Failure(FailureReason.QUERY, _TOO_LONG)
@@ -376,37 +371,6 @@ class Wire:
         )
 
 
-@lru_cache(maxsize=4096)
-def _columns_of(described: tuple[tuple[bytes | None, int], ...]) -> tuple[Column, ...]:
-    """Unique names, and the type names that PostgreSQL itself has; a type of the user's own goes by its number."""
-    names = unique_names([(name or b"").decode("utf-8", "replace") for name, _ in described])
-    types = [psycopg.adapters.types.get(oid) for _, oid in described]
-    return tuple(
-        Column(name, known.regtype if known is not None else f"oid {oid}")
-        for name, known, (_, oid) in zip(names, types, described, strict=True)
-    )
-
-
-def _length(result: PGresult) -> int:
-    """How long its first row is, in bytes."""
-    return sum([len(result.get_value(0, place) or b"") for place in range(result.nfields)])
-
-
 def _waiting(socket: int) -> int:
     """Bytes that have come and were not read."""
     return int.from_bytes(fcntl.ioctl(socket, termios.FIONREAD, bytes(4)), sys.byteorder)
-
-
-def _first_row(result: PGresult) -> Row:
-    get = result.get_value
-    return tuple([None if (v := get(0, i)) is None else v.decode("utf-8", "replace") for i in range(result.nfields)])
-
-
-def _show_bytes(value: bytes | None) -> str | None:
-    """A cell that is no UTF-8 (a SQL_ASCII database holds any bytes) is shown as such, and counts."""
-    if value is None:
-        return None
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("utf-8", "backslashreplace") + _MARK
