@@ -263,7 +263,7 @@ class MariadbServer:
         assert self._keeper is not None
         assert self._keeper.poll() is None, self.log_file.read_text(encoding="utf-8", errors="replace")[-3000:]
         try:
-            self.connect().close()
+            self.connect(read_timeout=5).close()
         except pymysql.err.OperationalError:
             return False
         return True

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import ssl
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdtrue.databases.dialects import driver_for
 from holdtrue.databases.freshness import Fresh, check_position
 from holdtrue.databases.looks import Limits
 from holdtrue.databases.mysql_errors import explain, explain_refusal
 from holdtrue.databases.mysql_evidence import literal, quote
 from holdtrue.databases.mysql_freshness import Channel, Standing, decide_replica, read_channels
 from holdtrue.databases.mysql_gtid import contains, read_gtid_set, system_of
-from holdtrue.databases.mysql_login import TlsMode, read_address
+from holdtrue.databases.mysql_login import Tls, TlsMode, read_address
 from holdtrue.databases.mysql_opening import (
     Flavour,
     limit_statement,
@@ -27,7 +31,7 @@ from holdtrue.databases.mysql_opening import (
 )
 from holdtrue.databases.mysql_text import refuse_unless_reading
 from holdtrue.databases.mysql_values import columns_of, row_reader, type_name
-from holdtrue.model import Failure, FailureReason, Freshness, Position
+from holdtrue.model import Dialect, Failure, FailureReason, Freshness, Position
 from servers.invariants import mysql_config
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -327,6 +331,35 @@ def test_bytes_that_we_show_are_bytes_again_for_a_column_of_bytes_alone() -> Non
     assert literal("x'00ff'", "varbinary(8)") == "x'00ff'"
     assert literal("x'00ff'", "varchar(8)") != "x'00ff'"
     assert literal("x'00' OR 1=1", "varbinary(8)") != "x'00' OR 1=1"
+
+
+# The driver and TLS.
+
+
+def test_without_its_driver_a_database_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "holdtrue.databases.mysql", raising=False)
+    monkeypatch.delitem(sys.modules, "holdtrue.databases.mysql_wire", raising=False)
+    monkeypatch.setitem(sys.modules, "pymysql", None)
+    found = driver_for(Dialect.MYSQL, "holdtrue", Path())
+    assert isinstance(found, Failure)
+    assert found.sentence == "PyMySQL is not installed: pip install 'holdtrue[mysql]'"
+
+
+def test_each_way_to_be_sure_of_a_server_is_what_it_says() -> None:
+    from holdtrue.databases.mysql import tls_context
+
+    assert tls_context(Tls()) is None
+    assert tls_context(Tls(TlsMode.DISABLED)) is None
+    checks = {}
+    for mode in (TlsMode.REQUIRED, TlsMode.VERIFY_CA, TlsMode.VERIFY_IDENTITY):
+        context = tls_context(Tls(mode))
+        assert context is not None
+        checks[mode] = (context.verify_mode is ssl.CERT_REQUIRED, context.check_hostname)
+    assert checks == {
+        TlsMode.REQUIRED: (False, False),
+        TlsMode.VERIFY_CA: (True, False),
+        TlsMode.VERIFY_IDENTITY: (True, True),
+    }
 
 
 # Errors (semantics 3.5).
