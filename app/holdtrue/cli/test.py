@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from holdtrue.cli.exits import ExitCode, worst
 from holdtrue.cli.junit import Case, CaseResult, junit
 from holdtrue.cli.options import ConfigOption, ReportFormat, ReportFormatOption, SelectOption
 from holdtrue.cli.progress import progress
+from holdtrue.cli.signals import ended_like_ctrl_c
 from holdtrue.cli.terminal import paint, say, say_json, visible
 from holdtrue.inspection import choose
 from holdtrue.model import Place, show_duration
@@ -64,9 +66,11 @@ def prove(
     catalog = load_catalog(settings.config, environ=environ)
     chosen = choose(catalog, names or (), select or ())
     total = len({one.name for one, _ in chosen})
-    proofs = rehearse(
-        catalog, chosen, environ=environ, folder=settings.config.parent, on_done=progress(total, "tested")
-    )
+    # A pipeline that is called off must leave no database behind on the server that it was lent.
+    with ended_like_ctrl_c(signal.SIGTERM):
+        proofs = rehearse(
+            catalog, chosen, environ=environ, folder=settings.config.parent, on_done=progress(total, "tested")
+        )
     code = worst(_exit(one, require_examples=require_examples) for one in proofs)
     match format:
         case ReportFormat.JSON:
