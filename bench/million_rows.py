@@ -74,6 +74,7 @@ def main() -> None:
                 "db",
                 time_limit=timedelta(minutes=5),
                 newest_good=None,
+                ahead=sql,
                 examine=lambda look: examine_invariant(look, asked, hasher=hasher, never_seen=lambda _t, _c: ()),
             )
             if not isinstance(answer, Examined):

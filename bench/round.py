@@ -105,6 +105,7 @@ def measure(url: str, invariants: Sequence[Invariant], rounds: int) -> None:
             "db",
             time_limit=invariant.timeout,
             newest_good=newest.get(invariant.name),
+            ahead=invariant.sql,
             examine=lambda look: examine_invariant(
                 look, invariant, hasher=hasher, never_seen=lambda _tallied, _complete: ()
             ),

@@ -135,11 +135,16 @@ class Delivery:
                 one.shutdown(wait=False, cancel_futures=True)
 
     def _free(self) -> list[str]:
-        now = time.monotonic()
+        now, names = time.monotonic(), self._notifiers()
         with self._lock:
+            for name in tuple(self._threads):
+                # One that left the catalog: its thread would wait for ever.
+                if name not in names and (name not in self._busy or self._busy[name].done()):
+                    self._threads.pop(name).shutdown(wait=False)
+                    self._busy.pop(name, None)
             return [
                 name
-                for name in self._notifiers()
+                for name in names
                 if (name not in self._busy or self._busy[name].done()) and self._paused.get(name, 0.0) <= now
             ]
 

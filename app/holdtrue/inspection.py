@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from holdtrue.catalog import nearest
 from holdtrue.databases import Databases, Examined, Look, examine_invariant
 from holdtrue.errors import NotFound, Refused
 from holdtrue.ledger import KeyHasher
@@ -75,8 +76,10 @@ def choose(catalog: Catalog, names: Sequence[str], selectors: Sequence[str]) -> 
     known = {one.name for one in catalog.invariants}
     for name in names:
         if name not in known:
+            meant = nearest(name, known)
             raise NotFound(
-                f"there is no invariant {name!r} in the catalog", remedy="`holdtrue check` reads the catalog"
+                f"there is no invariant {name!r} in the catalog",
+                remedy=f"did you mean {meant!r}?" if meant else "`holdtrue check` reads the catalog",
             )
     wanted: dict[str, set[str]] = {}
     for selector in selectors:

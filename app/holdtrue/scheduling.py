@@ -169,6 +169,7 @@ class Scheduler:
             in_force = self._in_force()
             if in_force is None:
                 return
+            self._close_pools_of_former(in_force.catalog)
             free = self._free(in_force.catalog)
             if not any(free.values()):
                 return
@@ -186,6 +187,14 @@ class Scheduler:
                     self._hand_over(settle_on_newest(claim, invariant, now), in_force.catalog)
         finally:
             self._claiming.release()
+
+    def _close_pools_of_former(self, catalog: Catalog) -> None:
+        """End the threads of databases that left the catalog; what waits there was claimed in vain."""
+        names = {one.name for one in catalog.config.databases}
+        with self._lock:
+            former = [self._pools.pop(name)[1] for name in tuple(self._pools) if name not in names]
+        for pool in former:
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _free(self, catalog: Catalog) -> dict[str, int]:
         with self._lock:
@@ -256,8 +265,12 @@ class Scheduler:
         except StoreError as problem:
             log.warning("renewal_failed", problem=type(problem).__name__)
             return
-        for invariant, database in lost:
-            log.warning("lease_lost", invariant=invariant, database=database)
+        with self._lock:
+            # One that was saved meanwhile had come to its end: it was not lost.
+            still_held = [one for one in claims if self._held.get((one.invariant, one.database)) == one]
+        for one in still_held:
+            if (one.invariant, one.database) in lost:
+                log.warning("lease_lost", invariant=one.invariant, database=one.database)
 
     def _heard(self, event: JobEvent) -> None:
         kind = {EVENT_JOB_ERROR: "error", EVENT_JOB_MAX_INSTANCES: "overlap", EVENT_JOB_MISSED: "missed"}[event.code]

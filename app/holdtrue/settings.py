@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import secrets
+import shlex
 import socket
 from collections.abc import Mapping
 from datetime import timedelta
@@ -176,9 +177,9 @@ def environment(config: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def line_that_makes_a_secret(config: Path) -> str:
-    """A shell line that adds a ledger secret to the ``.env`` beside the config file without showing it."""
+    """A shell line that adds a ledger secret to the ``.env`` beside the config file, for its owner alone to read."""
     make = 'import secrets; print("HOLDTRUE_LEDGER_SECRET=" + secrets.token_hex(32))'
-    return f"python3 -c '{make}' >> {config.parent / '.env'}"
+    return f"(umask 077; python3 -c '{make}' >> {shlex.quote(str(config.parent / '.env'))})"
 
 
 def _from_environment(given: Mapping[str, str]) -> dict[str, Any]:

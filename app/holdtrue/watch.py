@@ -12,6 +12,7 @@ from holdtrue import alerting
 from holdtrue.errors import StoreError
 from holdtrue.model import Catalog, Decision, Invariant, Situation
 from holdtrue.store import Review, Store
+from holdtrue.store.records import OverviewRow
 
 log = structlog.get_logger("holdtrue.watch")
 
@@ -69,17 +70,28 @@ class Watch:
             invariant = catalog.invariant(row.standing.invariant)
             if invariant is None:
                 continue
-            seen = Situation(standing=row.standing, alert=row.alert, unchecked=row.unchecked)
-            if alerting.review(seen, invariant, now) is None:
-                continue
-            reviewed += 1
-            # decided again inside the transaction: a run may have ended between the reading and here
-            if self._store.alerts.review(
-                row.standing.invariant, row.standing.database, _reviewing(invariant), self._notifiers()
-            ):
-                changed += 1
+            try:
+                due, decided = self._review(row, invariant, now)
+            except StoreError:
+                raise
+            except Exception as surprise:  # noqa: BLE001 - one pair must not hide those that come after it, round by round
+                log.error("review_failed", invariant=invariant.name, problem=type(surprise).__name__)
+                due, decided = True, False
+            reviewed += due
+            changed += decided
         self._prune(catalog, now)
         return Looked(reviewed=reviewed, changed=changed)
+
+    def _review(self, row: OverviewRow, invariant: Invariant, now: datetime) -> tuple[bool, bool]:
+        """Whether something seemed due for this pair, and whether anything was decided."""
+        standing = row.standing
+        seen = Situation(standing=standing, alert=row.alert, unchecked=row.unchecked)
+        if alerting.review(seen, invariant, now) is None:
+            return False, False
+        # decided again inside the transaction: a run may have ended between the reading and here
+        return True, self._store.alerts.review(
+            standing.invariant, standing.database, _reviewing(invariant), self._notifiers()
+        )
 
     def _prune(self, catalog: Catalog, now: datetime) -> None:
         if self._pruned_at is None or now - self._pruned_at >= self._prune_every:

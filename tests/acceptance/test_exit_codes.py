@@ -196,6 +196,24 @@ def test_2_for_a_name_that_does_not_exist(shop: Shop) -> None:
         assert done.returncode == 2, (arguments, done.stdout, done.stderr)
 
 
+def test_2_for_a_name_that_is_nearly_right_and_the_right_one_is_said(shop: Shop) -> None:
+    shop.write()
+    shop.stock(1)
+    asked = shop.run("run", "no_negative_stocks")
+    assert asked.returncode == 2
+    assert "did you mean 'no_negative_stock'?" in asked.stderr
+
+
+def test_2_for_serving_where_no_catalog_is_and_no_secret_is_asked_for(shop: Shop) -> None:
+    """The secret belongs beside holdtrue.yaml: a line that makes one would be typed in the wrong folder."""
+    for name in ("holdtrue.yaml", ".env"):
+        (shop.folder / name).unlink()
+    served = shop.run("serve", "--listen", "127.0.0.1:0")
+    assert served.returncode == 2
+    assert "there is no holdtrue.yaml here" in served.stderr
+    assert "SECRET" not in served.stderr
+
+
 def test_2_for_serving_without_a_ledger_secret_and_the_line_that_makes_one_works(shop: Shop) -> None:
     """Semantics 4.2."""
     (shop.folder / ".env").unlink()
@@ -248,7 +266,17 @@ def test_4_when_the_store_does_not_answer(shop: Shop) -> None:
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("arguments", [["overview"], ["alerts", "list"], ["promote", "1"], ["store", "check"]])
+def test_4_when_nothing_is_kept_yet_and_looking_makes_no_store(shop: Shop, arguments: list[str]) -> None:
+    shop.write()
+    looked = shop.run(*arguments)
+    assert looked.returncode == 4
+    assert "nothing is kept yet" in looked.stderr
+    assert not (shop.folder / "holdtrue.db").exists()
+
+
 def test_4_when_the_store_has_another_schema(shop: Shop) -> None:
+    (shop.folder / "holdtrue.db").touch()
     done = shop.run("overview")
     assert done.returncode == 4, (done.stdout, done.stderr)
     assert "holdtrue store upgrade" in done.stderr

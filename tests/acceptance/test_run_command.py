@@ -123,11 +123,20 @@ def test_the_text_says_what_was_found_where_and_when(shop: Path) -> None:
     assert re.search(r"^holds  no_negative @ shop  0 rows  in ", done.stdout, re.MULTILINE)
     assert re.search(r"^could not look  broken @ shop  in ", done.stdout, re.MULTILINE)
     assert "why: SQLite refused the text" in done.stdout
+    assert "`holdtrue run broken --raw` shows what the server said" in done.stdout
     assert "freshness not proven" in done.stdout
     assert "dsp_00" in done.stdout
     assert "… and 5 more" in done.stdout
     assert "https://runbooks.example/refunds" in done.stdout
     assert done.stdout.endswith("3 asked: 1 violated, 1 could not look, 1 holds\n")
+    assert done.stderr == ""
+
+
+def test_nothing_is_logged_between_the_answers(shop: Path) -> None:
+    (shop / "shop.db").unlink()
+    done = command(shop, "no_negative")
+    assert done.returncode == 3
+    assert "why: connection refused" in done.stdout
     assert done.stderr == ""
 
 

@@ -81,7 +81,8 @@ def test_a_reload_is_all_or_nothing_and_a_refused_one_is_visible(place: Place, s
 
         place.write(lasting="SELECT id FROM t WHERE id < 0; DELETE FROM t")
         os.kill(serving.process.pid, signal.SIGHUP)
-        serving.wait_for_event("catalog_refused")
+        refused = serving.wait_for_event("catalog_refused")
+        assert refused["at"].startswith("invariants/all.yaml:")
         assert set(entries(serving)) == {"short_lived", "lasting"}
         assert "holdtrue_catalog_last_reload_successful 0.0" in serving.get("/metrics").text
         page = serving.get("/catalog").text

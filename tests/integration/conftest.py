@@ -8,8 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
 
 from holdtrue.store import open_store
+from holdtrue.web import create_app
+from scenes import Scene
+from scenes.refunds import refunds_world
+from scenes.serving import Calls, client_over, web_service
 from servers.postgres import PostgresPrimary
 from stores import Clock, House
 
@@ -71,3 +77,26 @@ def house(store_url: str) -> Iterator[House]:
         yield House(store, clock, store_url)
     finally:
         store.close()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scene, Calls, FastAPI]:
+    """The refunds service on a bad morning and its faces; only looked at."""
+    scene, calls = refunds_world(tmp_path_factory.mktemp("world")), Calls()
+    return scene, calls, create_app(web_service(scene, calls))
+
+
+@pytest.fixture
+def scene(shared: tuple[Scene, Calls, FastAPI]) -> Scene:
+    return shared[0]
+
+
+@pytest.fixture
+def calls(shared: tuple[Scene, Calls, FastAPI]) -> Calls:
+    shared[1].forget()
+    return shared[1]
+
+
+@pytest.fixture
+def client(shared: tuple[Scene, Calls, FastAPI]) -> TestClient:
+    return client_over(shared[2])

@@ -12,36 +12,12 @@ from starlette.testclient import TestClient
 
 from holdtrue.errors import CatalogRefused, PromotionRefused
 from holdtrue.model import Delivered, Place, Problem
-from holdtrue.web import create_app
 from scenes import Found, Scene, catalog_of, invariant
 from scenes.refunds import REFUNDS, REFUNDS_SQL, refunds_world
-from scenes.serving import FILES, Calls, client_of, client_over, web_service
+from scenes.seeing import OURS
+from scenes.serving import FILES, Calls, client_of, web_service
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"
-OURS = {"origin": "http://127.0.0.1:8080"}
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scene, Calls, FastAPI]:
-    """The refunds service on a bad morning."""
-    scene, calls = refunds_world(tmp_path_factory.mktemp("world")), Calls()
-    return scene, calls, create_app(web_service(scene, calls))
-
-
-@pytest.fixture
-def scene(shared: tuple[Scene, Calls, FastAPI]) -> Scene:
-    return shared[0]
-
-
-@pytest.fixture
-def calls(shared: tuple[Scene, Calls, FastAPI]) -> Calls:
-    shared[1].forget()
-    return shared[1]
-
-
-@pytest.fixture
-def client(shared: tuple[Scene, Calls, FastAPI]) -> TestClient:
-    return client_over(shared[2])
 
 
 def firing(scene: Scene) -> int:

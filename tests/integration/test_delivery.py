@@ -2,151 +2,32 @@
 
 from __future__ import annotations
 
-import random
 import threading
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdtrue.alerting import decide, review, withdraw
-from holdtrue.delivery import FIRST_WAIT, LONGEST_WAIT, Delivery, Description, decide_retry
+from holdtrue.alerting import review
+from holdtrue.delivery import FIRST_WAIT, LONGEST_WAIT, Delivery, decide_retry
 from holdtrue.model import (
-    Decision,
     Delivered,
-    Episode,
-    Failure,
-    FailureReason,
-    Interval,
-    Invariant,
     MessageState,
     NotifierConfig,
     Outcome,
     Parcel,
-    Policy,
-    Position,
     Reason,
-    Run,
-    Sample,
     Secret,
-    Situation,
     Undelivered,
 )
 from holdtrue.notifiers import Notifier, build_notifier
 from holdtrue.notifiers.slack import SlackBot
-from holdtrue.store import Entry, Finished, Store, open_store
+from servers.service import until
 from servers.slack import TOKEN, Answer, SlackStub
-
-START = datetime(2026, 11, 29, 12, tzinfo=UTC)
-
-
-def drawn_by(seed: int) -> random.Random:
-    return random.Random(seed)  # noqa: S311 - jitter, no secret
-
-
-class Clock:
-    """The store's clock, moved by the test."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def forward(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
-
-
-class Service:
-    """A store with invariants, runs made by hand, and deliveries on it."""
-
-    def __init__(
-        self, folder: Path, names: tuple[str, ...], notifiers: Mapping[str, Notifier], lease: float = 60
-    ) -> None:
-        self.clock = Clock()
-        self.store: Store = open_store(f"sqlite:///{folder / 'holdtrue.db'}", clock=self.clock)
-        self.store.upgrade()
-        self.notifiers = notifiers
-        self.lease = timedelta(seconds=lease)
-        self.rules = {
-            name: Invariant(
-                name, "SELECT 1", ("payments",), Interval(timedelta(minutes=1)), "d1", key=("id",), policy=Policy()
-            )
-            for name in names
-        }
-        wanted = [Entry(name, "payments", "d1", "1m", START, START) for name in names]
-        self.generation = self.store.catalogs.install(
-            {"holdtrue.yaml": ""}, "hash", "test", wanted, withdraw=withdraw, notifiers=tuple(notifiers)
-        ).number
-        self.opened: list[Delivery] = []
-
-    def run(self, *names: str, outcome: Outcome = Outcome.VIOLATED, counted: int = 1) -> None:
-        """One run of each invariant."""
-        self.clock.forward(60)
-        claims = self.store.leases.acquire(
-            instance="a", free={"payments": 1000}, limit=1000, ttl=timedelta(minutes=5), generation=self.generation
-        )
-        batch = []
-        for claim in claims:
-            if names and claim.invariant not in names:
-                continue
-            now = self.clock.now
-            made = Run(
-                claim.invariant,
-                "payments",
-                "d1",
-                claim.due_at,
-                now,
-                outcome,
-                token=claim.token,
-                generation=claim.generation,
-                counted=counted if outcome is Outcome.VIOLATED else 0,
-                returned=counted if outcome is Outcome.VIOLATED else 0,
-                position=Position("r1", now, freshness_proven=True),
-                failure=Failure(FailureReason.LOST, "") if outcome is Outcome.ERRORED else None,
-                sample=Sample(("id",), (("dsp_9",),)),
-            )
-            batch.append(
-                Finished(
-                    claim,
-                    made,
-                    self.rules[claim.invariant],
-                    next_due=now + timedelta(seconds=1),
-                    notifiers=tuple(self.notifiers),
-                )
-            )
-
-        def deciding(finished: Finished, situation: Situation, now: datetime) -> Decision:
-            return decide(finished.run, situation, finished.invariant, now)
-
-        saved = self.store.runs.save(batch, deciding)
-        assert all(not one.dropped for one in saved), saved
-
-    def delivery(self, instance: str = "a") -> Delivery:
-        made = Delivery(self.store, lambda: self.notifiers, self.describe, instance, rng=drawn_by(7), lease=self.lease)
-        self.opened.append(made)
-        return made
-
-    def describe(self, episode: Episode) -> Description:
-        return Description(
-            description="Every dispute has at most one settled refund.",
-            page_url=f"http://127.0.0.1:8080/alerts/{episode.id}",
-            invariant=self.rules.get(episode.invariant),
-        )
-
-    def states(self) -> list[str]:
-        found = []
-        for episode in reversed(self.store.alerts.list(limit=1000)):
-            found += [f"{one.reason.value} {one.state.value}" for one in self.store.alerts.get(episode.id).messages]
-        return found
-
-    def close(self) -> None:
-        for one in self.opened:
-            one.stop()
-        self.store.close()
+from telling import START, Service, drawn_by
 
 
 @pytest.fixture
@@ -363,6 +244,21 @@ def test_a_stop_gives_back_what_was_not_begun(tmp_path: Path, slack: SlackStub) 
     finally:
         slow.answer.set()
         service.close()
+
+
+def test_a_notifier_that_left_the_catalog_leaves_no_thread_behind(service: Service, slack: SlackStub) -> None:
+    """A service that reloads for months must not grow."""
+
+    def sending() -> list[str]:
+        return [one.name for one in threading.enumerate() if one.name.startswith("deliver-oncall")]
+
+    delivery = service.delivery()
+    service.run()
+    assert deliver(delivery) == 1
+    assert len(sending()) == 1
+    service.notifiers = {}
+    assert delivery.round() == 0
+    until(lambda: not sending(), "its thread ended")
 
 
 def test_a_claim_that_ended_without_an_answer_is_sent_again_as_a_possible_repeat(

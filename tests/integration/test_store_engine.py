@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import socket
 import sqlite3
 import threading
 import traceback
@@ -94,6 +96,30 @@ def test_a_store_that_is_gone_is_unreachable_and_comes_back_by_itself() -> None:
             store.audit.write("one", "test", "nothing")
         finally:
             store.close()
+
+
+def test_a_store_that_vanished_without_a_word_is_noticed_within_half_a_minute(postgres_url: str) -> None:
+    """Nothing ticks while a call waits: the kernel is told when to give a silent server up."""
+    store = open_store(postgres_url)
+    try:
+        with store._engine.read() as connection:
+            raw = connection.connection.driver_connection
+            assert raw is not None
+            with socket.socket(fileno=os.dup(raw.fileno())) as wire:
+                idle, every, times, unanswered = (
+                    wire.getsockopt(socket.IPPROTO_TCP, option)
+                    for option in (
+                        socket.TCP_KEEPIDLE,
+                        socket.TCP_KEEPINTVL,
+                        socket.TCP_KEEPCNT,
+                        socket.TCP_USER_TIMEOUT,
+                    )
+                )
+                assert wire.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert idle + every * times <= 30
+        assert 0 < unanswered <= 30_000
+    finally:
+        store.close()
 
 
 def test_no_failure_shows_the_password_or_a_value(postgres_primary: PostgresPrimary, store_url: str) -> None:

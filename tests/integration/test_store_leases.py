@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from holdtrue.errors import NotFound
 from holdtrue.model import Outcome, RunKind, next_due
 from holdtrue.scheduling import settle_on_newest
-from stores import DATABASE, EVERY, NOON, TTL, House, entry, invariant
+from holdtrue.store import open_store
+from stores import DATABASE, EVERY, NOON, TTL, Clock, House, entry, invariant
 
 
 def test_what_is_due_is_claimed_once_and_the_longest_due_first(house: House) -> None:
@@ -203,3 +204,27 @@ def test_a_named_lease_from_before_the_clock_was_set_back_keeps_nobody_waiting(h
     assert second is not None
     assert second > first
     assert named("watch", "one", TTL) is None
+
+
+def test_a_catalog_that_comes_in_the_middle_of_a_claim_is_heeded(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """semantics 1.3: what was still in force when the claim began is asked again under the lock."""
+    clock = Clock()
+    stores = [open_store(postgres_url, clock=clock) for _ in range(2)]
+    here, there = (House(store, clock, postgres_url) for store in stores)
+    try:
+        here.install(entry())
+        there.generation = here.generation
+
+        def install_first(_connection: object) -> datetime:
+            if there.generation == here.generation:
+                there.install(entry(severity="critical"))
+            return clock.now
+
+        monkeypatch.setattr(here.store.leases._engine, "now", install_first)
+        assert here.claim() == ()
+        assert len(there.claim()) == 1
+    finally:
+        for store in stores:
+            store.close()

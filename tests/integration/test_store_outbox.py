@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +20,9 @@ from holdtrue.model import (
     Thread,
     Undelivered,
 )
-from holdtrue.store import open_store
+from holdtrue.store import OwedMessage, open_store
+from holdtrue.store import outbox as outbox_module
+from holdtrue.store.overtaking import Turn, Waiting, next_turn
 from stores import DATABASE, EVERY, NOON, TTL, Clock, House, entry, told
 
 LATER = timedelta(seconds=1)
@@ -229,3 +233,29 @@ def test_messages_arrive_in_order_and_the_newest_always_comes_through(  # noqa: 
             assert MessageState.PENDING not in {one.state for one in left}
     finally:
         house.store.close()
+
+
+def test_two_instances_that_claim_at_once_do_not_claim_the_same_message(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """semantics 7.3: one claim at a time; the other passes over what is being claimed, and does not wait for it."""
+    clock = Clock()
+    stores = [open_store(postgres_url, clock=clock) for _ in range(2)]
+    here, there = (House(store, clock, postgres_url) for store in stores)
+    meanwhile: list[tuple[OwedMessage, ...]] = []
+
+    def the_other_first(waiting: Sequence[Waiting], now: datetime) -> Turn:
+        if not meanwhile:
+            meanwhile.append(())
+            meanwhile[0] = there.outbox(instance="two")
+        return next_turn(waiting, now)
+
+    try:
+        here.install(entry())
+        here.due(Outcome.VIOLATED)
+        monkeypatch.setattr(outbox_module, "next_turn", the_other_first)
+        assert len(here.outbox(instance="one")) == 1
+        assert meanwhile == [()]
+    finally:
+        for store in stores:
+            store.close()

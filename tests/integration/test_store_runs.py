@@ -146,6 +146,17 @@ def test_a_due_time_only_moves_forward(house: House) -> None:
     assert row.next_due == NOON + EVERY
 
 
+def test_a_run_of_an_older_due_time_moves_none_back(house: House) -> None:
+    """semantics 8.1: whatever a run says is next, what the store has is never left behind."""
+    house.install(entry())
+    (claim,) = house.claim()
+    older = replace(house.run(claim), due_at=NOON - EVERY)
+    (saved,) = house.save(house.finished(claim, run=older, next_due=NOON - EVERY / 2))
+    assert not saved.dropped
+    (row,) = house.store.reads.overview()
+    assert row.next_due == NOON
+
+
 def test_a_decision_that_raises_leaves_the_whole_batch_unwritten(house: House) -> None:
     """semantics 8.1: a store transaction is whole."""
     house.install(entry("a"), entry("b"))

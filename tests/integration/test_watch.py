@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from holdtrue.errors import NotFound
 from holdtrue.model import AlertState, Outcome, Reason, Subject
 from holdtrue.watch import Looked, Watch
 from scenes import COULD_NOT_LOOK, HELD, Found, Scene, catalog_of, invariant
@@ -105,6 +106,23 @@ def test_a_run_between_the_reading_and_the_writing_is_not_overruled(scene, monke
     monkeypatch.setattr(scene.store.reads, "overview", lambda: stale)
     assert a_watch(scene).look() == Looked(reviewed=1, changed=0)
     assert owed(scene) == []
+
+
+@pytest.mark.parametrize("surprise", [ValueError("ours"), NotFound("it left the catalog meanwhile")])
+def test_a_surprise_about_one_pair_hides_no_other(scene, monkeypatch, surprise):
+    """Semantics 0, 7.1: the pairs that come after it in the round would never be told as unchecked."""
+    scene.install(catalog_of([invariant("a_first"), invariant("refunds_once")]))
+    scene.pass_time(timedelta(hours=1))
+    reviewing = scene.store.alerts.review
+
+    def review(name, *rest):
+        if name == "a_first":
+            raise surprise
+        return reviewing(name, *rest)
+
+    monkeypatch.setattr(scene.store.alerts, "review", review)
+    assert a_watch(scene).look() == Looked(reviewed=2, changed=1)
+    assert owed(scene) == [Reason.UNCHECKED]
 
 
 def test_retention_is_kept_by_the_watch_once_an_hour(scene, monkeypatch):

@@ -15,64 +15,16 @@ from starlette.testclient import TestClient
 
 from holdtrue.errors import PromotionRefused
 from holdtrue.model import Delivered
-from holdtrue.web import create_app
 from scenes import Found, Scene, catalog_of, invariant
 from scenes.reading import Texts
-from scenes.refunds import REFUNDS, refunds_world
+from scenes.refunds import REFUNDS
+from scenes.seeing import OURS, THREE, fresh, number_of_firing, see
 from scenes.serving import FILES, Calls, client_of, client_over, form_token_of, web_service
-
-OURS = {"origin": "http://127.0.0.1:8080"}
-THREE = Found((("1",), ("2",), ("3",)), new=2, known=1)
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scene, Calls, FastAPI]:
-    """The refunds service on a bad morning; only looked at."""
-    scene, calls = refunds_world(tmp_path_factory.mktemp("world")), Calls()
-    return scene, calls, create_app(web_service(scene, calls))
-
-
-@pytest.fixture
-def scene(shared: tuple[Scene, Calls, FastAPI]) -> Scene:
-    return shared[0]
-
-
-@pytest.fixture
-def calls(shared: tuple[Scene, Calls, FastAPI]) -> Calls:
-    shared[1].forget()
-    return shared[1]
 
 
 @pytest.fixture
 def client(shared: tuple[Scene, Calls, FastAPI]) -> TestClient:
     return client_over(shared[2], accept="text/html")
-
-
-def fresh(tmp_path: Path, **more: object) -> Scene:
-    """One invariant, never looked at."""
-    made = Scene(tmp_path)
-    made.install(catalog_of([invariant("refunds", **more)]))
-    return made
-
-
-def see(scene: Scene, path: str = "/") -> str:
-    """A page of a scene as HTML."""
-    answer = client_of(web_service(scene), accept="text/html").get(path)
-    assert answer.status_code == 200
-    return answer.text
-
-
-def tones(page: str) -> list[str]:
-    """The tone of each line of the overview, from above."""
-    return re.findall(r'<tr role="row" class="(\w+)">', page)
-
-
-def names(page: str) -> list[str]:
-    return re.findall(r'<a class="name" href="[^"]*">(\w+)</a>', page)
-
-
-def number_of_firing(scene: Scene) -> int:
-    return scene.store.alerts.find_open(REFUNDS)[0].id
 
 
 class TestAlerts:

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from holdtrue.web import create_app, guard
 from scenes import Scene, catalog_of, find_store, invariant, lose_store
+from scenes.seeing import OURS
 from scenes.serving import Calls, client_of, client_over, form_token_of, web_service
 
 UNSAFE = [
@@ -24,7 +25,6 @@ UNSAFE = [
     ("/sign-in", None),
     ("/sign-out", None),
 ]
-OURS = {"origin": "http://127.0.0.1:8080"}
 
 
 def small(folder: Path) -> Scene:
@@ -39,22 +39,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scene, Calls, Fast
     """A service that the tests of this file only ask."""
     scene, calls = small(tmp_path_factory.mktemp("guard")), Calls()
     return scene, calls, create_app(web_service(scene, calls))
-
-
-@pytest.fixture
-def scene(shared: tuple[Scene, Calls, FastAPI]) -> Scene:
-    return shared[0]
-
-
-@pytest.fixture
-def calls(shared: tuple[Scene, Calls, FastAPI]) -> Calls:
-    shared[1].forget()
-    return shared[1]
-
-
-@pytest.fixture
-def client(shared: tuple[Scene, Calls, FastAPI]) -> TestClient:
-    return client_over(shared[2])
 
 
 @pytest.fixture

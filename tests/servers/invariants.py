@@ -67,4 +67,5 @@ def ask(databases: Databases, rule: Invariant, **options: Any) -> Examined | Fai
         return examine_invariant(look, rule, hasher=HASHER, **examining)
 
     options.setdefault("newest_good", None)
+    options.setdefault("ahead", rule.sql)
     return databases.look("db", time_limit=rule.timeout, examine=examine, **options)

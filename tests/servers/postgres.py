@@ -81,6 +81,7 @@ class PostgresServer:
 
     def configure(self, dbname: str = "postgres", **settings: str) -> None:
         """Change server settings that need a reload only; ``reset`` undoes it."""
+        self._configured.update(settings)
         with self.connect(dbname) as connection:
             for name, value in settings.items():
                 connection.execute(sql.SQL("ALTER SYSTEM SET {} = {}").format(sql.Identifier(name), sql.Literal(value)))

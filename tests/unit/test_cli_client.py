@@ -93,6 +93,16 @@ def test_what_is_no_holdtrue_is_no_answer(service: Answering, status: int, body:
         client.get("overview")
 
 
+def test_a_url_that_leads_past_the_root_of_a_service_is_named_with_its_remedy(service: Answering) -> None:
+    """Semantics 11.1: what the service says of an address is no word on an alert or an invariant."""
+    service.status, service.body = 404, json.dumps({"status": 404, "detail": "There is no such page."}).encode()
+    with (
+        ServiceClient(f"{service.url}/somewhere", None) as client,
+        pytest.raises(ServiceError, match=r"/somewhere answered 404: .*HOLDTRUE_URL is its root"),
+    ):
+        client.get("overview")
+
+
 def test_a_service_that_is_not_there_is_an_error_of_the_service(service: Answering) -> None:
     with ServiceClient("http://127.0.0.1:1", None) as client, pytest.raises(ServiceError, match="did not answer"):
         client.get("overview")

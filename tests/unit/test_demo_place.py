@@ -30,6 +30,8 @@ def test_the_folder_is_a_catalog_that_is_accepted(tmp_path: Path, replica: str) 
     assert {one.schedule for one in catalog.invariants} == {Interval(parse_duration(INTERVAL))}  # type: ignore[arg-type]
     assert catalog.config.databases[0].dialect is (Dialect.POSTGRESQL if replica else Dialect.SQLITE)
     assert "secret" not in place.config.read_text()
+    said = [one.message for one in catalog.warnings]
+    assert not [one for one in said if "timeout" in one or "interval" in one], "the demo's own pace is in order"
 
 
 def test_nothing_but_the_pace_differs_from_the_shipped_rules(tmp_path: Path) -> None:
@@ -73,3 +75,11 @@ def test_only_a_folder_of_our_making_is_temporary(tmp_path: Path, monkeypatch: p
     made = choose(None, temporary=True)
     assert made.temporary
     made.folder.rmdir()
+
+
+def test_two_demos_do_not_share_a_folder(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    with place.alone(), pytest.raises(Refused, match="another demo runs in"), Place(tmp_path).alone():
+        pass
+    with place.alone():
+        place.refuse_strangers()

@@ -86,6 +86,37 @@ def test_a_daily_line_in_a_zone_with_summer_time_is_due_once_on_each_calendar_da
         assert len({one.date() for one in seen}) == days
 
 
+FOLDS = [
+    Cron("45 1,2 * * *", "America/New_York"),
+    Cron("15 */2 * * *", "Australia/Lord_Howe"),
+    Cron("*/10 * * * *", "Australia/Lord_Howe"),
+    Cron("30 1 * * *", "America/New_York"),
+    Cron("*/7 1-3 * * *", "Europe/Berlin"),
+    Cron("0 * * * *", "Africa/Casablanca"),
+]
+CHANGES = [
+    datetime(2026, month, day, tzinfo=UTC)
+    for month, day in ((2, 15), (3, 8), (3, 22), (3, 29), (4, 4), (10, 3), (10, 25), (11, 1))
+]
+
+
+@given(
+    schedule=st.sampled_from(FOLDS),
+    change=st.sampled_from(CHANGES),
+    minutes=st.integers(min_value=-300, max_value=1800),
+    share=st.integers(min_value=0, max_value=99).map(lambda percent: percent / 100),
+)
+def test_where_clocks_change_the_next_due_time_is_ahead_and_the_same_for_everybody_who_asks_before_it(
+    schedule, change, minutes, share
+):
+    """Semantics 2.5: an hour that comes twice must not make a due time that lies behind, nor one that only some see."""
+    at = change + timedelta(minutes=minutes)
+    following = next_due(schedule, "a", "payments", at)
+    assert following > at
+    assert next_due(schedule, "a", "payments", at + share * (following - at)) == following
+    assert latest_due(schedule, "a", "payments", following) == following
+
+
 def test_an_hourly_invariant_stays_fresh_for_two_hours_and_a_daily_one_for_a_day_and_an_hour():
     """Semantics 6: the lesser of twice the interval and interval + 1 h, plus the time limit."""
     limit = timedelta(seconds=10)
@@ -98,6 +129,23 @@ def test_the_longest_gap_of_a_cron_line_is_that_of_its_week():
     """Semantics 10: the interval of a cron line is the longest gap of its schedule."""
     assert longest_gap(Cron("*/15 * * * *")) == timedelta(minutes=15)
     assert longest_gap(Cron("0 9 * * 1-5")) == timedelta(days=3)
+
+
+@pytest.mark.parametrize(
+    ("line", "gap"),
+    [
+        ("* 9-17 * * 1-5", timedelta(days=2, hours=15, minutes=1)),
+        ("*/5 8-18 * * *", timedelta(hours=13, minutes=5)),
+        ("* * 1 * *", timedelta(days=30, minutes=1)),
+        ("*/15 * 1-7 * *", timedelta(days=24, minutes=15)),
+        ("* * 1 1 *", timedelta(days=364, minutes=1)),
+        ("0 0 29 2 *", timedelta(days=1461)),
+        ("* * * * *", timedelta(minutes=1)),
+    ],
+)
+def test_the_longest_gap_of_a_busy_line_is_its_night_its_weekend_or_its_year(line, gap):
+    """Semantics 10, 6: however many due times lie before it; else every evening would be unknown."""
+    assert longest_gap(Cron(line)) == gap
 
 
 def test_a_naive_moment_is_refused():

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from holdtrue.errors import StoreUnreachable
 from holdtrue.model import (
@@ -225,3 +226,33 @@ def test_a_surprise_in_one_run_frees_its_place(make):
     scheduler = make(Leases(a_claim("one")), a_catalog(an_invariant()), runs)
     scheduler.tick()
     assert scheduler.wait_until_idle(10)
+
+
+def test_only_a_claim_that_is_still_held_is_said_to_be_lost(make):
+    """A run that was saved while its lease was being renewed lost nothing: its claim had ended."""
+
+    class Renewing(Leases):
+        def renew(self, claims, ttl):
+            if len(claims) == 1:
+                runs.gate.set()
+                assert scheduler.wait_until_idle(10)
+            return frozenset((one.invariant, one.database) for one in claims)
+
+    def lost() -> list[str]:
+        with capture_logs() as logged:
+            scheduler._renew()
+        return [one["invariant"] for one in logged if one["event"] == "lease_lost"]
+
+    runs = Runs()
+    leases = Renewing(a_claim("one"), a_claim("two"))
+    scheduler = make(leases, a_catalog(an_invariant("one"), an_invariant("two")), runs)
+    scheduler.tick()
+    runs.wait_for(2)
+    assert sorted(lost()) == ["one", "two"]
+    runs.gate.set()
+    assert scheduler.wait_until_idle(10)
+    runs.gate.clear()
+    leases.due = [a_claim("one")]
+    scheduler.tick()
+    runs.wait_for(3)
+    assert lost() == []

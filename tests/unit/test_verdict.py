@@ -112,6 +112,12 @@ def test_an_alert_that_waits_for_more_good_runs_is_still_firing() -> None:
     assert (judged.firing, judged.exit_code) == (True, 1)
 
 
+def test_an_age_is_no_finer_than_a_person_reads_it() -> None:
+    """Semantics 0: every verdict has its age; milliseconds tell nobody more."""
+    just = standing(Outcome.HELD, timedelta(milliseconds=614))
+    assert verdict(just, None, INVARIANT, NOW).sentence == "holds, 0s ago"
+
+
 def test_an_answer_of_unproven_freshness_says_so() -> None:
     """Semantics 2.1: freshness none is carried by every verdict."""
     known = replace(standing(Outcome.HELD, FRESH), freshness_proven=False)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from holdtrue.model import Outcome
 from holdtrue.store.records import Span
 from holdtrue.web.views.charts import nice_ceiling, step_chart, stretches, strip, thinned
+from holdtrue.web.views.invariant import usual_range
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 SINCE = NOW - timedelta(hours=24)
@@ -129,8 +130,21 @@ def test_what_nobody_ever_looked_at_is_all_unknown() -> None:
 def test_a_short_violation_stays_visible_in_the_strip() -> None:
     short = strip([span(24, 3), span(3, 2.99, Outcome.VIOLATED, 1), span(2.98, 0)], SINCE, NOW, FRESH)
     box = next(one for one in short.boxes if one.kind == "violated")
-    assert box.width >= 0.4
+    assert box.width >= 3
     assert box.height == short.height
+
+
+def test_a_violation_that_has_just_begun_is_seen_at_the_end_of_the_strip() -> None:
+    """A first day is nearly all unknown: what was found a minute ago is not to be lost in it."""
+    begun = strip([span(0.01, 0, Outcome.VIOLATED, 1)], SINCE, NOW, FRESH)
+    box = begun.boxes[-1]
+    assert (box.kind, box.width, box.x + box.width) == ("violated", 3.0, begun.width)
+
+
+def test_the_first_hour_is_drawn_as_an_hour() -> None:
+    assert usual_range([], NOW) == "24h"
+    assert usual_range([span(0.9, 0.5), span(0.4, 0)], NOW) == "1h"
+    assert usual_range([span(1.1, 0.5), span(0.4, 0)], NOW) == "24h"
 
 
 @given(st.integers(0, 10**12))

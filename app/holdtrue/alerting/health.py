@@ -27,7 +27,8 @@ def show_age(looked_at: datetime, now: datetime) -> str:
     age = now - looked_at
     if age < -CLOCKS_DIFFER:
         return f"{show_duration(-age)} ahead of the store's clock, which was set back"
-    return f"{show_duration(max(age, timedelta(0)))} ago"
+    second = timedelta(seconds=1)
+    return f"{show_duration(max(age, timedelta(0)) // second * second)} ago"
 
 
 def health_at(standing: Standing, invariant: Invariant, now: datetime) -> Health:

@@ -51,13 +51,18 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
     notifiers = Notifiers(environ)
     counters = Counters(version=__version__, replica_states=databases.replica_states)
 
-    def adopt(catalog: Catalog, generation: int) -> None:
-        notifiers.adopt(catalog)
-        databases.configure(catalog.config.databases)
-        counters.follows(generation)
+    def prepare(catalog: Catalog) -> Callable[[int], None]:
+        built = notifiers.build(catalog)
+
+        def put_to_work(generation: int) -> None:
+            notifiers.adopt(built)
+            databases.configure(catalog.config.databases)
+            counters.follows(generation)
+
+        return put_to_work
 
     source = Source(settings.config, environ, settings.allow_empty)
-    in_force = CatalogInForce(store=store, source=source, instance=settings.instance, adopt=adopt)
+    in_force = CatalogInForce(store=store, source=source, instance=settings.instance, prepare=prepare)
 
     def save(batch: Sequence[Finished]) -> tuple[Saved, ...]:
         return store.runs.save(batch, decide)

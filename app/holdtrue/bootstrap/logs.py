@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -25,9 +26,10 @@ _LIBRARIES = (
 
 
 def configure_logging(settings: Settings) -> None:
-    """Write our own events to standard error; of the libraries, warnings without their tracebacks.
+    """Write our own events to standard error; of everything else, that something was wrong and where, not what it said.
 
-    A traceback may carry a row's values or a URL with its password, so none is ever written.
+    A library's text or a traceback may carry a row's values or a URL with its password, so none is ever written: not of a
+    library that nobody has thought of, and not of a thread that dies of a surprise.
     """
     last: Any = (
         structlog.processors.JSONRenderer()
@@ -48,8 +50,23 @@ def configure_logging(settings: Settings) -> None:
     handler = _LibraryHandler()
     for name in _LIBRARIES:
         library = logging.getLogger(name)
-        library.handlers, library.propagate = [handler], False
+        library.handlers, library.propagate = [], True
         library.setLevel(logging.WARNING)
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(logging.WARNING)
+    logging.captureWarnings(True)
+    threading.excepthook = _thread_died
+    sys.unraisablehook = _could_not_be_raised
+
+
+def _thread_died(died: threading.ExceptHookArgs) -> None:
+    name = died.thread.name if died.thread is not None else ""
+    structlog.get_logger("holdtrue").error("surprise_in_thread", thread=name, problem=died.exc_type.__name__)
+
+
+def _could_not_be_raised(surprise: Any) -> None:  # noqa: ANN401  the interpreter's own type has no name
+    structlog.get_logger("holdtrue").warning("surprise_in_clean_up", problem=surprise.exc_type.__name__)
 
 
 class _LibraryHandler(logging.Handler):

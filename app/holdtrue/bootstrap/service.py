@@ -81,10 +81,12 @@ class Service:
         """Load the catalog, then begin to claim, to watch and to deliver.
 
         Raises:
-            CatalogRefused: the files are refused and the store has no generation to go on with.
+            CatalogRefused, SettingsRefused: the files are refused and the store has no generation to go on with.
+            StoreNotShareable: another machine uses this SQLite store; its catalog is left as it is (semantics 8.3).
             StoreError: the store failed.
         """
         parts = self._parts
+        parts.store.instances.beat(parts.instance)
         parts.catalog.start()
         if (status := parts.catalog.status) is not None:
             parts.counters.reloaded(successful=status.successful, at=status.at)
@@ -134,10 +136,20 @@ class Service:
         parts.delivery.stop(grace / 8)
 
     def close(self) -> None:
-        """Close every connection."""
+        """Say that this instance ends, and close every connection."""
+        # Bounded: a store that is locked or gone must not hold up the end; the heartbeat then runs out by itself.
+        leaving = threading.Thread(target=self._leave, name="holdtrue-leave", daemon=True)
+        leaving.start()
+        leaving.join(self._parts.grace.total_seconds() / 8)
         self._parts.databases.close()
         self._parts.store.close()
         log.info("stopped")
+
+    def _leave(self) -> None:
+        try:
+            self._parts.store.instances.leave(self._parts.instance)
+        except StoreError as problem:
+            log.warning("leave_failed", problem=type(problem).__name__)
 
     def _deliver(self) -> None:
         try:
@@ -152,15 +164,19 @@ class Notifiers:
     def __init__(self, environ: Mapping[str, str]) -> None:
         """Secrets are read from ``environ``."""
         self._environ = environ
-        self._built: dict[str, Notifier] = {}
+        self._built: Mapping[str, Notifier] = {}
 
-    def adopt(self, catalog: Catalog) -> None:
-        """Build the catalog's notifiers.
+    def build(self, catalog: Catalog) -> Mapping[str, Notifier]:
+        """Build the catalog's notifiers, and put none of them to work yet.
 
         Raises:
             SettingsRefused: a secret is missing.
         """
-        self._built = {one.name: build_notifier(one, self._environ) for one in catalog.config.notifiers}
+        return {one.name: build_notifier(one, self._environ) for one in catalog.config.notifiers}
+
+    def adopt(self, built: Mapping[str, Notifier]) -> None:
+        """Tell people by these from now on."""
+        self._built = built
 
     def __call__(self) -> Mapping[str, Notifier]:
         """By name."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from holdtrue.catalog import read_config, resolve_secret
-from holdtrue.errors import SettingsRefused
+from holdtrue.errors import SettingsRefused, StoreUnreachable
 from holdtrue.settings import Settings
 from holdtrue.store import Store, open_store
 
@@ -30,14 +30,24 @@ def store_url(settings: Settings, environ: Mapping[str, str]) -> str:
     return beside(url, settings.config.parent)
 
 
-def open_local_store(settings: Settings, environ: Mapping[str, str]) -> Store:
+def open_local_store(settings: Settings, environ: Mapping[str, str], *, make: bool = True) -> Store:
     """The store that ``holdtrue.yaml`` names, for a command beside the service; its schema is left as it is.
+
+    Without ``make`` a SQLite file that is not there stays away: opening it would make an empty one.
 
     Raises:
         SettingsRefused: as `store_url`.
+        StoreUnreachable: there is no such file.
         StoreError: the store cannot be opened.
     """
-    return open_store(store_url(settings, environ))
+    url = store_url(settings, environ)
+    name = url.removeprefix(_SQLITE)
+    if not make and name.startswith("/") and name != url and not Path(name.partition("?")[0]).exists():
+        raise StoreUnreachable(
+            "nothing is kept yet: the store's file is not there",
+            remedy="`holdtrue serve` makes it; HOLDTRUE_URL names a service elsewhere",
+        )
+    return open_store(url)
 
 
 def beside(url: str, folder: Path) -> str:

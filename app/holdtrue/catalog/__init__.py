@@ -6,6 +6,7 @@ from holdtrue.catalog.definitions import definition_hash
 from holdtrue.catalog.folder import examine_files, load_catalog, read_texts
 from holdtrue.catalog.schema import json_schema
 from holdtrue.catalog.secrets import resolve_secret
+from holdtrue.catalog.shapes import nearest
 from holdtrue.catalog.sql import Inspection, SqlProblem, inspect_sql
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "inspect_sql",
     "json_schema",
     "load_catalog",
+    "nearest",
     "read_config",
     "read_texts",
     "resolve_secret",

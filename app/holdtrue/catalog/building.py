@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from holdtrue.catalog import nodes
 from holdtrue.catalog.configuration import service_config
 from holdtrue.catalog.invariants import Surroundings, read_invariant
 from holdtrue.catalog.keys import CONFIG_FILE, INVARIANTS_FILE
-from holdtrue.catalog.nodes import compose
-from holdtrue.catalog.shapes import Fields
+from holdtrue.catalog.nodes import Node, compose
+from holdtrue.catalog.shapes import Fields, nearest, what
 from holdtrue.errors import CatalogRefused
 from holdtrue.model import Catalog, Invariant, Place, Problem, ServiceConfig
 
@@ -143,9 +144,25 @@ def _read_config(texts: Mapping[str, str], environ: Mapping[str, str], problems:
 
 
 def _read_file(file: str, text: str, problems: list[Problem]) -> Fields | None:
-    root = compose(file, text, problems)
+    found: list[Problem] = []
+    root = compose(file, text, found)
+    if root is not None and (foreign := _foreign(root)):
+        # A link of the folder may lead to any file of the machine: what is none of ours is not repeated, not even a word.
+        problems.append(Problem(Place(file, 1, 1), foreign))
+        return None
+    problems.extend(found)
     fields = INVARIANTS_FILE.read(root, problems) if root is not None else None
     return fields if isinstance(fields, Fields) else None
+
+
+def _foreign(root: Node) -> str:
+    """Why a file can be none of ours; empty if it has a key that is, or is meant to be, one of an invariants file."""
+    if not isinstance(root, nodes.Mapping):
+        return f"{INVARIANTS_FILE.what} must be a mapping, not {what(root)}"
+    known = [*(key.name for key in INVARIANTS_FILE.keys), *INVARIANTS_FILE.meant]
+    if root.entries and not any(nearest(name, known) for name in root.entries):
+        return "this is no invariants file: it has neither `version` nor `invariants`"
+    return ""
 
 
 def _duplicates(names: Mapping[str, list[Place]]) -> Iterable[Problem]:

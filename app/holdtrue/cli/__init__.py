@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from collections.abc import Sequence
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from holdtrue.cli.exits import INTERRUPTED, ExitCode
 from holdtrue.cli.installed import missing_install_set
@@ -28,7 +32,8 @@ def run(arguments: Sequence[str]) -> int:
         # typer belongs to the `cli` set: its absence is an answer, not a traceback.
         from holdtrue.cli.app import invoke
 
-        return invoke(list(arguments))
+        with _nothing_said_by_others():
+            return invoke(list(arguments))
     except ModuleNotFoundError as problem:
         refusal = missing_install_set(problem)
         return _report(refusal) if refusal else _surprise(problem)
@@ -42,6 +47,24 @@ def run(arguments: Sequence[str]) -> int:
         return int(ExitCode.FAILED)
     except Exception as problem:  # noqa: BLE001  the last line of defence
         return _surprise(problem)
+
+
+@contextmanager
+def _nothing_said_by_others() -> Iterator[None]:
+    """Within: what a library logs, warns of, or dies of in a thread is not printed; its text may carry row values."""
+    if os.environ.get("HOLDTRUE_DEBUG") == "1":
+        yield
+        return
+    former, hook, show = logging.lastResort, threading.excepthook, warnings.showwarning
+    logging.lastResort = logging.NullHandler()
+    warnings.showwarning = lambda *_, **__: None
+    threading.excepthook = lambda died: complain(
+        f"holdtrue: unexpected {died.exc_type.__name__} in a thread (HOLDTRUE_DEBUG=1 shows the traceback)"
+    )
+    try:
+        yield
+    finally:
+        logging.lastResort, threading.excepthook, warnings.showwarning = former, hook, show
 
 
 def _report(problem: HoldtrueError) -> int:

@@ -83,7 +83,7 @@ def show_lines(report: dict[str, Any]) -> list[str]:
     facts = [
         ("state", _state(report) + (", at first look" if report["at_first_look"] else "")),
         ("severity", f"{report['severity']}" + (f", owner {report['owner']}" if report["owner"] else "")),
-        ("count", f"{_count(report)} (at most {report['peak']})" if report["subject"] == "violation" else ""),
+        ("count", f"{_count(report)} (peak {report['peak']})" if report["subject"] == "violation" else ""),
         ("opened", report["opened_at"]),
         ("fired", report["fired_at"] or ""),
         ("ended", f"{report['ended_at']} ({report['ending']})" if report["ended_at"] else ""),
@@ -144,6 +144,7 @@ def _evidence(report: dict[str, Any]) -> str:
         return "" if report["subject"] == "health" else "none"
     rows = sum(one["rows"] for one in report["evidence"])
     incomplete = sorted({one["incomplete"] for one in report["evidence"] if one["incomplete"]})
-    return f"{rows} rows behind {len(report['evidence'])} keys" + (
+    keys = len(report["evidence"])
+    return f"{rows} row{'' if rows == 1 else 's'} behind {keys} key{'' if keys == 1 else 's'}" + (
         f"; incomplete: {'; '.join(incomplete)}" if incomplete else ""
     )

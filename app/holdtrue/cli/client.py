@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import json
+import threading
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -12,10 +15,19 @@ import httpx2
 
 from holdtrue import __version__
 from holdtrue.errors import NotFound, Refused, ServiceError
+from holdtrue.model import show_duration
 from holdtrue.settings import Settings
 
 PATIENCE = timedelta(seconds=30)
+"""How long the service may be silent."""
+TIME_LIMIT = timedelta(minutes=3)
+"""How long one answer may take in all, however steadily it trickles."""
+SIZE_LIMIT = 64 * 1024 * 1024
+"""The longest answer that is read, in bytes."""
 
+_NO_ROUTE = (
+    "There is no such page."  # what a Holdtrue of this version says of an address, never of a thing it does not know
+)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -32,10 +44,19 @@ class ServiceClient:
         """Speak to the service at ``url``, with a bearer token if there is one.
 
         Raises:
-            Refused: it is no URL.
+            Refused: it is no URL, or holds a password.
         """
+        if "@" in _authority(url):
+            # It would be sent instead of the token, and stand in every message of ours.
+            raise Refused("HOLDTRUE_URL holds a user or a password", remedy="set HOLDTRUE_TOKEN instead")
         self._url = url
-        headers = {"accept": "application/json", "user-agent": f"holdtrue/{__version__}", "origin": _origin(url)}
+        headers = {
+            "accept": "application/json",
+            # What comes packed may unpack to any size.
+            "accept-encoding": "identity",
+            "user-agent": f"holdtrue/{__version__}",
+            "origin": _origin(url),
+        }
         if token:
             headers["authorization"] = f"Bearer {token}"
         try:
@@ -70,16 +91,50 @@ class ServiceClient:
 
     def _ask(self, method: str, path: tuple[str, ...], **options: Any) -> dict[str, Any]:  # noqa: ANN401  httpx2's own
         try:
-            answer = self._http.request(method, "/".join(quote(part, safe="") for part in path), **options)
-        except httpx2.HTTPError as problem:
+            with (
+                self._in_time() as late,
+                self._http.stream(method, "/".join(quote(part, safe="") for part in path), **options) as answer,
+            ):
+                content = self._read(answer)
+        # A connection that was closed under it fails in ways of its own.
+        except (httpx2.HTTPError, OSError, RuntimeError) as problem:
+            why = f"took longer than {show_duration(TIME_LIMIT)}" if late.is_set() else type(problem).__name__
             raise ServiceError(
-                f"the service at {self._url} did not answer: {type(problem).__name__}",
+                f"the service at {self._url} did not answer: {why}",
                 remedy="see HOLDTRUE_URL, and whether `holdtrue serve` runs there",
             ) from problem
-        return self._judge(answer)
+        return self._judge(answer, content)
 
-    def _judge(self, answer: httpx2.Response) -> dict[str, Any]:
-        body = _object(answer)
+    @contextlib.contextmanager
+    def _in_time(self) -> Iterator[threading.Event]:
+        """Within: an answer that takes too long is cut off; the event says so."""
+        late = threading.Event()
+
+        def cut() -> None:
+            late.set()
+            with contextlib.suppress(Exception):
+                self._http.close()
+
+        timer = threading.Timer(TIME_LIMIT.total_seconds(), cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield late
+        finally:
+            timer.cancel()
+
+    def _read(self, answer: httpx2.Response) -> bytes:
+        content = bytearray()
+        for piece in answer.iter_raw():
+            content += piece
+            if len(content) > SIZE_LIMIT:
+                raise ServiceError(
+                    f"the service at {self._url} answered with more than {SIZE_LIMIT >> 20} MiB; the rest was not read"
+                )
+        return bytes(content)
+
+    def _judge(self, answer: httpx2.Response, content: bytes) -> dict[str, Any]:
+        body = _object(content)
         if answer.is_success:
             if body is None:
                 raise ServiceError(
@@ -89,6 +144,11 @@ class ServiceClient:
         said, remedy = _sentence(body), str((body or {}).get("remedy") or "")
         if answer.status_code in (401, 403):
             raise ServiceError(f"the service refused us: {said or answer.status_code}", remedy="set HOLDTRUE_TOKEN")
+        if said == _NO_ROUTE:
+            raise ServiceError(
+                f"the service at {self._url} answered 404: {said}",
+                remedy="HOLDTRUE_URL is its root, without /api/v1",
+            )
         if answer.status_code == 404 and body is not None:
             raise NotFound(said or "the service knows no such thing", remedy=remedy)
         if 400 <= answer.status_code < 500 and body is not None:
@@ -103,18 +163,21 @@ def service_client(settings: Settings) -> ServiceClient | None:
     return ServiceClient(settings.url, settings.token.get_secret_value() if settings.token else None)
 
 
-def _origin(url: str) -> str:
+def _authority(url: str) -> str:
     try:
-        parts = urlsplit(url)
+        return urlsplit(url).netloc
     except ValueError as problem:
         raise Refused("HOLDTRUE_URL is not a URL") from problem
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def _object(answer: httpx2.Response) -> dict[str, Any] | None:
+def _origin(url: str) -> str:
+    return f"{urlsplit(url).scheme}://{_authority(url)}"
+
+
+def _object(content: bytes) -> dict[str, Any] | None:
     try:
-        body = answer.json()
-    except ValueError:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) else None
 

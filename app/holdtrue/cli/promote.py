@@ -64,7 +64,22 @@ def promote(  # noqa: PLR0917  typer makes options of them
         return
     test = next((name for name in sorted(ticket["files"]) if name.startswith("test_")), "")
     say(paint(f"ticket {visible(str(ticket['id']))}: {len(ticket['files'])} files in {visible(str(folder))}", "bold"))
-    say(f"  wire run_a and run_b in {visible(str(folder / test))}, then: pytest {visible(str(folder))}")
+    say(f"  wire run_a and run_b in {visible(str(folder / test))},")
+    say(f"  and barrier_schema once, as README.md there says; then: pytest {visible(str(folder))}")
+
+
+def ticket_of(answer: Json) -> Json:
+    """The answer, if it is a ticket whose files can be written; the service may be anybody.
+
+    Raises:
+        ServiceError: it is none.
+    """
+    files = answer.get("files")
+    if isinstance(answer.get("id"), str) and isinstance(files, dict) and files:
+        texts = [text.encode("utf-8", "replace").decode() == text for text in files.values() if isinstance(text, str)]
+        if len(texts) == len(files) and all(texts):
+            return answer
+    raise ServiceError("what the service sent is no ticket; nothing was written")
 
 
 def safe_name(name: str) -> str:
@@ -148,7 +163,7 @@ class _ThroughService:
         self.reading: Reading = ThroughService(client)
 
     def promote(self, number: int, *, preview: bool) -> Json:
-        return self._client.post("alerts", str(number), "promote", body={"preview": preview})
+        return ticket_of(self._client.post("alerts", str(number), "promote", body={"preview": preview}))
 
 
 class _ThroughStore:

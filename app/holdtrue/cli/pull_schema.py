@@ -13,6 +13,7 @@ import typer
 from holdtrue.catalog import load_catalog
 from holdtrue.cli.exits import ExitCode
 from holdtrue.cli.options import ConfigOption
+from holdtrue.cli.quiet import no_log
 from holdtrue.cli.terminal import complain, say, visible
 from holdtrue.errors import Refused
 from holdtrue.model import Failure
@@ -40,7 +41,8 @@ def pull(
     settings = load_settings(config, os.environ)
     environ = environment(settings.config, os.environ)
     catalog = load_catalog(settings.config, environ=environ)
-    pulled = pull_schema(catalog, database, environ=environ, folder=settings.config.parent)
+    with no_log():
+        pulled = pull_schema(catalog, database, environ=environ, folder=settings.config.parent)
     if isinstance(pulled, Failure):
         complain(f"holdtrue: could not look: {visible(pulled.sentence)}")
         raise typer.Exit(ExitCode.COULD_NOT_LOOK)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -73,11 +73,16 @@ def open_reading(config: Path | None, url: str | None) -> Iterator[Reading]:
 
 
 @contextmanager
-def open_store_of(settings: Settings) -> Iterator[Store]:
-    """The store that holdtrue.yaml names, closed afterwards."""
+def open_store_of(settings: Settings, *, make: bool = False) -> Iterator[Store]:
+    """The store that holdtrue.yaml names, closed afterwards; a SQLite file that is not there is made only if asked.
+
+    Raises:
+        StoreUnreachable: there is no such file.
+        StoreError: the store cannot be opened.
+    """
     from holdtrue.bootstrap.storing import open_local_store  # only where no service is asked
 
-    store = open_local_store(settings, environment(settings.config, os.environ))
+    store = open_local_store(settings, environment(settings.config, os.environ), make=make)
     try:
         yield store
     finally:
@@ -94,13 +99,16 @@ def find_alert(reading: Reading, reference: str) -> int:
     if reference.isascii() and reference.isdigit():
         return int(reference)
     name, _, database = reference.partition("@")
+    opened = reading.alerts(open_only=True)["alerts"]
     found = [
         one
-        for one in reading.alerts(open_only=True)["alerts"]
+        for one in opened
         if one["invariant"] == name and database in ("", one["database"]) and one["subject"] == Subject.VIOLATION.value
     ]
     if not found:
-        raise NotFound(f"no open alert of {reference}", remedy="see `holdtrue alerts list --all`")
+        meant = _nearest(name, (one["invariant"] for one in opened))
+        remedy = f"did you mean {meant!r}?" if meant not in ("", name) else "see `holdtrue alerts list --all`"
+        raise NotFound(f"no open alert of {reference}", remedy=remedy)
     if len(found) > 1:
         names = ", ".join(f"{one['invariant']}@{one['database']}" for one in found)
         raise Refused(f"{reference} has open alerts on several databases", remedy=f"say which: {names}")
@@ -186,7 +194,7 @@ class ThroughStore:
         catalog, _generation = self._in_force()
         found = catalog.invariant(name) if catalog else None
         if found is None:
-            raise NotFound(f"no invariant {name} is in force", remedy="see `holdtrue overview`")
+            raise _not_in_force(name, (one.name for one in catalog.invariants) if catalog else ())
         return found
 
     def _in_force(self) -> tuple[Catalog | None, int]:
@@ -207,5 +215,17 @@ def _without_paging(report: Json) -> Json:
 def _databases_in(report: Json, invariant: str) -> tuple[str, ...]:
     found = tuple(one["database"] for one in report["entries"] if one["invariant"] == invariant)
     if not found:
-        raise NotFound(f"no invariant {invariant} is in force", remedy="see `holdtrue overview`")
+        raise _not_in_force(invariant, (one["invariant"] for one in report["entries"]))
     return tuple(sorted(found))
+
+
+def _not_in_force(name: str, known: Iterable[str]) -> NotFound:
+    meant = _nearest(name, known)
+    remedy = f"did you mean {meant!r}?" if meant else "see `holdtrue overview`"
+    return NotFound(f"no invariant {name} is in force", remedy=remedy)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    from holdtrue.catalog import nearest  # only where a name was wrong: the catalog brings a parser of SQL
+
+    return nearest(name, sorted(set(known)))

@@ -16,11 +16,12 @@ from holdtrue.cli.exits import ExitCode, worst
 from holdtrue.cli.junit import Case, CaseResult, junit
 from holdtrue.cli.options import ConfigOption, ReportFormat, ReportFormatOption, SelectOption
 from holdtrue.cli.progress import progress
+from holdtrue.cli.quiet import no_log
 from holdtrue.cli.terminal import paint, say, say_json, table, visible
 from holdtrue.errors import Refused
 from holdtrue.inspection import Asked, ask_now, choose, connected
 from holdtrue.ledger import KeyHasher
-from holdtrue.model import Failure, Outcome, Position, Returns, Row, show_duration, show_moment
+from holdtrue.model import Failure, FailureReason, Outcome, Position, Returns, Row, show_duration, show_moment
 from holdtrue.model.masking import excerpt
 from holdtrue.settings import environment, load_settings
 
@@ -68,7 +69,7 @@ def run(
     # With the service's secret masked values read as on its pages; without one they are stand-ins of this run alone.
     secret = settings.ledger_secret
     hasher = KeyHasher(secret.get_secret_value().encode() if secret is not None else secrets.token_bytes(32))
-    with connected(catalog, environ, settings.config.parent) as databases:
+    with no_log(), connected(catalog, environ, settings.config.parent) as databases:
         answers = ask_now(databases, catalog, chosen, hasher, raw=raw, on_done=progress(len(chosen), "asked"))
     code = worst(_EXITS[one.outcome] for one in answers)
     match format:
@@ -120,6 +121,8 @@ def _details(one: Asked) -> list[str]:
         lines.append(f"why: {_failure(one.failure)}")
         if one.failure.raw:
             lines.append(f"the server said: {visible(one.failure.raw)}")
+        elif one.raw is None and one.failure.reason is FailureReason.QUERY:
+            lines.append(f"`holdtrue run {one.invariant.name} --raw` shows what the server said")
     if one.examined is not None:
         lines.append(_where(one.examined.position, one.started_at))
         if one.examined.rows_note:

@@ -15,7 +15,7 @@ import typer
 from holdtrue.cli.exits import ExitCode
 from holdtrue.cli.options import ConfigOption
 from holdtrue.cli.signals import Signals
-from holdtrue.errors import StoreError
+from holdtrue.errors import SettingsRefused, StoreError
 from holdtrue.settings import load_settings
 
 if TYPE_CHECKING:
@@ -58,6 +58,10 @@ def serve(
     settings = load_settings(
         config, os.environ, listen=listen, allow_open=allow_open or None, allow_empty=allow_empty or None
     )
+    if not settings.config.is_file():  # else the first complaint would be of a secret, which belongs beside that file
+        raise SettingsRefused(
+            f"there is no {settings.config} here", remedy="`holdtrue init` writes one; --config names another"
+        )
     configure_logging(settings)
     with Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         service = build(settings, os.environ)

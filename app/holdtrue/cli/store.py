@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 def upgrade(config: ConfigOption = None) -> None:
     """Bring the store's schema to this version. Exit code: 0 done, 4 it could not be."""
-    with open_store_of(load_settings(config, os.environ)) as store:
+    with open_store_of(load_settings(config, os.environ), make=True) as store:
         store.upgrade()
     say("the store's schema is this version's")
 

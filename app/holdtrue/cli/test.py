@@ -17,6 +17,7 @@ from holdtrue.cli.exits import ExitCode, worst
 from holdtrue.cli.junit import Case, CaseResult, junit
 from holdtrue.cli.options import ConfigOption, ReportFormat, ReportFormatOption, SelectOption
 from holdtrue.cli.progress import progress
+from holdtrue.cli.quiet import no_log
 from holdtrue.cli.signals import ended_like_ctrl_c
 from holdtrue.cli.terminal import paint, say, say_json, visible
 from holdtrue.inspection import choose
@@ -67,7 +68,7 @@ def prove(
     chosen = choose(catalog, names or (), select or ())
     total = len({one.name for one, _ in chosen})
     # A pipeline that is called off must leave no database behind on the server that it was lent.
-    with ended_like_ctrl_c(signal.SIGTERM):
+    with no_log(), ended_like_ctrl_c(signal.SIGTERM):
         proofs = rehearse(
             catalog, chosen, environ=environ, folder=settings.config.parent, on_done=progress(total, "tested")
         )

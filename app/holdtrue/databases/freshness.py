@@ -58,7 +58,7 @@ def decide_freshness(signs: Signs, *, freshness: Freshness, max_lag: timedelta, 
     if not signs.receiver_lives:
         return Failure(FailureReason.CUT_OFF, "no WAL receiver runs on this replica: it hears nothing from its sender")
     if signs.receiver_visible:
-        silence = _silence_limit(signs.receiver_timeout)
+        silence = silence_limit(signs.receiver_timeout)
         if signs.last_message is None or signs.now - signs.last_message > silence:
             heard = (
                 "nothing yet" if signs.last_message is None else show_duration(signs.now - signs.last_message) + " ago"
@@ -77,8 +77,8 @@ def decide_freshness(signs: Signs, *, freshness: Freshness, max_lag: timedelta, 
     return Fresh("standby", lag, proven=signs.receiver_visible)
 
 
-def _silence_limit(receiver_timeout: timedelta) -> timedelta:
-    """After half of ``wal_receiver_timeout`` the receiver itself asks its sender for a sign of life."""
+def silence_limit(receiver_timeout: timedelta) -> timedelta:
+    """How long a sender may be silent; after half of ``wal_receiver_timeout`` the receiver itself asks for a sign of life."""
     if receiver_timeout <= timedelta(0):
         return _SILENCE_WITHOUT_TIMEOUT
     return receiver_timeout / 2 + _GRACE

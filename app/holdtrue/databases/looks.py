@@ -53,6 +53,17 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """The text that a look will stream first, told beforehand, and the newest good position that it must not be behind.
+
+    A dialect may send it along with its opening, if the server itself holds it back wherever the look would be refused.
+    """
+
+    text: str
+    newest_good: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """How long a look may take, fixed when it opens.
 
@@ -108,8 +119,13 @@ class Link(Look, Protocol):
     opened: Position | None
     streamed: Streamed | None
 
-    def open(self, limits: Limits, config: DatabaseConfig, *, keep_raw: bool) -> Failure | None:
-        """Begin the read-only transaction, set the limits and read the position, in one message."""
+    def open(
+        self, limits: Limits, config: DatabaseConfig, *, keep_raw: bool, ahead: Ahead | None = None
+    ) -> Failure | None:
+        """Begin the read-only transaction, set the limits and read the position, in one message.
+
+        With ``ahead`` the text that will be streamed first may be sent along.
+        """
         ...
 
     def end(self) -> bool:

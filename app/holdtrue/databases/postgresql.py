@@ -14,15 +14,20 @@ import psycopg
 from holdtrue.databases.describing import Described
 from holdtrue.databases.freshness import decide_freshness, measured_lag
 from holdtrue.databases.logins import read_login
-from holdtrue.databases.looks import Answer, Limits, Mask, OnColumns, Streamed
+from holdtrue.databases.looks import Ahead, Answer, Limits, Mask, OnColumns, Streamed
+from holdtrue.databases.postgresql_ahead import vouch
 from holdtrue.databases.postgresql_evidence import take_evidence
 from holdtrue.databases.postgresql_opening import (
     ALREADY_PREPARED,
     BARE_STATES,
+    BEGIN,
     NOT_PREPARED,
+    Opened,
+    guarded_values,
     milliseconds,
     opening_message,
     prepare_message,
+    question_name,
     read_opening,
 )
 from holdtrue.databases.postgresql_schema import describe_with_parents
@@ -106,6 +111,10 @@ class PostgresLink:
         self._any_bytes = self._wire.any_bytes
         # Start time and system identifier: behind a pooler or a proxy the next transaction may be on another server.
         self._system = ("", "")
+        # The former look's opening if that look was good: what the server can be held to when a text goes ahead.
+        self._last: Opened | None = None
+        self._ahead: str | None = None
+        self._asked_at = 0.0
         self.opened: Position | None = None
         self.streamed: Streamed | None = None
         self.schema_cache: dict[Any, Any] = {}
@@ -122,18 +131,23 @@ class PostgresLink:
         """The database's cap on what a catalog may call safe."""
         return self._config.safe_columns
 
-    def open(self, limits: Limits, config: DatabaseConfig, *, keep_raw: bool) -> Failure | None:
+    def open(
+        self, limits: Limits, config: DatabaseConfig, *, keep_raw: bool, ahead: Ahead | None = None
+    ) -> Failure | None:
         """Begin, set the limits and read the position, in one message (semantics 3.2)."""
         self._config, self._limits = config, limits
+        self._ahead = None
         self._wire.declared, self._wire.keep_raw = limits.declared, keep_raw
         self.opened = None
         self.streamed = None
         self.schema_cache = {}
         try:
-            rows = self._open()
+            self._wire.settle()
+            row = self._open_ahead(ahead) if ahead is not None else None
+            opened = read_opening(row if row is not None else self._open())
         except Stopped as stopped:
             return self._of_server(stopped.failure)
-        opened = read_opening(rows)
+        self._last = None
         if opened.system:
             self._system = (opened.started, opened.system)
         if self._bare and config.freshness is Freshness.STREAMING and opened.signs.in_recovery:
@@ -155,7 +169,31 @@ class PostgresLink:
             lag=measured_lag(opened.signs, config.freshness),
             freshness_proven=not isinstance(fresh, Failure) and fresh.proven,
         )
-        return fresh if isinstance(fresh, Failure) else None
+        if isinstance(fresh, Failure):
+            return fresh
+        self._last = opened
+        return None
+
+    def _open_ahead(self, ahead: Ahead) -> Row | None:
+        """The opening's answer, with the text on its way; None if the text has to wait until the answer was judged."""
+        vouched = vouch(ahead, self._last, self._system[1], self._config) if self._prepared else None
+        if vouched is None:
+            return None
+        self._asked_at = time.monotonic()
+        values = guarded_values(self._config, self._limits, self._system[0], vouched)
+        name = question_name(any_bytes=self._any_bytes)
+        seconds = self._limits.statement.total_seconds()
+        try:
+            row = self._wire.send_ahead(BEGIN.encode(), name.encode(), values, ahead.text.encode(), seconds)
+        except Stopped:
+            # Whatever it was, the longer way says it in full.
+            self._last = None
+            if self._wire.broken or self._wire.interrupted:
+                raise
+            self._wire.simple(b"ROLLBACK", END_SECONDS)
+            return None
+        self._ahead = ahead.text
+        return row
 
     def _open(self) -> Row:
         """The opening message's answer.
@@ -163,7 +201,6 @@ class PostgresLink:
         Prepared where the session is ours alone, in full where a transaction pooler gives another session each time, bare
         where the server does not know what is asked.
         """
-        self._wire.settle()
         seconds = self._limits.statement.total_seconds()
         if self._prepared is None:
             self._prepared = self._prepare()
@@ -206,7 +243,10 @@ class PostgresLink:
 
     def stream(self, sql: str, *, on_columns: OnColumns, count_limit: int | None) -> Streamed:
         """Run the text alone, once, in the protocol that refuses a second statement; rows arrive one at a time."""
-        started = time.monotonic()
+        if self._ahead is not None and self._ahead != sql:
+            raise RuntimeError("another text than the one that was announced")
+        started = time.monotonic() if self._ahead is None else self._asked_at
+        self._ahead = None
         refusal = refuse_unless_query(sql)
         failure: Failure | None
         if refusal is not None:

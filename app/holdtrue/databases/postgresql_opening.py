@@ -63,13 +63,27 @@ class Opened:
     in_progress: tuple[int, ...] | None
 
 
+# What the server must find to be true of itself before it goes on to a text that was sent along: it is the one that was
+# asked last, in the same role, and would not be refused. Otherwise this fails, and with it all that came in the message.
+# It names a value of the row, so that no planner computes it beforehand.
+_GUARD = """CASE WHEN {role} IS NOT NULL AND NOT coalesce(
+ b.r::text = {role} AND extract(epoch FROM pg_postmaster_start_time())::text = {known}
+ AND ({least} IS NULL OR (CASE WHEN b.r THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END) >= {least}::pg_lsn)
+ AND CASE WHEN b.r THEN NOT pg_is_wal_replay_paused() AND ({silence} IS NULL OR (
+  w.status = 'streaming' AND w.received_tli::text = {timeline}
+  AND extract(epoch FROM now() - w.last_msg_receipt_time) <= {silence}::numeric
+  AND (pg_last_wal_receive_lsn() <= pg_last_wal_replay_lsn()
+   OR extract(epoch FROM now() - pg_last_xact_replay_timestamp()) <= {lag}::numeric))) ELSE true END, false)
+ THEN ('holdtrue asks this server in two messages, at snapshot ' || b.s::text)::int END"""
+_GUARDED_BY = ("role", "least", "timeline", "lag", "silence")
+
 # What is set: local to the transaction, as columns of the same question, so that one statement does all of it. What differs
 # from look to look comes first, in the order of the prepared statement's parameters.
 _VARYING = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "TimeZone", "search_path")
 _FIXED = {"DateStyle": "ISO, MDY", "IntervalStyle": "postgres", "bytea_output": "hex", "extra_float_digits": "1"}
 
 
-def _question(values: Sequence[str], encoding: str, asked: str) -> str:
+def _question(values: Sequence[str], encoding: str, asked: str, guard: str = "NULL") -> str:
     *settings, known = values
     pairs = [*zip(_VARYING, settings, strict=True), *((name, f"'{value}'") for name, value in _FIXED.items())]
     pairs.append(("client_encoding", f"'{encoding}'"))
@@ -78,7 +92,14 @@ def _question(values: Sequence[str], encoding: str, asked: str) -> str:
         f"CASE WHEN {value} <> current_setting('{name}') THEN set_config('{name}', {value}, true) END"
         for name, value in pairs
     ]
-    return f"SELECT concat({', '.join(columns)}), " + asked.replace("{known}", known)
+    return f"SELECT concat({', '.join(columns)}, {guard}), " + asked.replace("{known}", known)
+
+
+def _prepared_question(any_bytes: bool) -> str:
+    count = len(_VARYING) + 1
+    places = [f"${number}" for number in range(1, count + 1)]
+    guarded_by = {name: f"${number}" for number, name in enumerate(_GUARDED_BY, count + 1)}
+    return _question(places, _encoding(any_bytes), _FULL, _GUARD.format(known=places[-1], **guarded_by))
 
 
 def prepare_message(*, any_bytes: bool = False) -> bytes:
@@ -86,9 +107,8 @@ def prepare_message(*, any_bytes: bool = False) -> bytes:
 
     The name carries the question's checksum: whoever prepared it in this session prepared the same.
     """
-    places = [f"${number}" for number in range(1, len(_VARYING) + 2)]
-    question = _question(places, _encoding(any_bytes), _FULL)
-    return f"PREPARE {_name(any_bytes)}(text, text, text, text, text, text) AS {question}".encode()
+    types = ", ".join(["text"] * (len(_VARYING) + 1 + len(_GUARDED_BY)))
+    return f"PREPARE {question_name(any_bytes=any_bytes)}({types}) AS {_prepared_question(any_bytes)}".encode()
 
 
 def _encoding(any_bytes: bool) -> str:
@@ -96,11 +116,12 @@ def _encoding(any_bytes: bool) -> str:
 
 
 @cache
-def _name(any_bytes: bool) -> str:
-    question = _question(["$"] * (len(_VARYING) + 1), _encoding(any_bytes), _FULL)
-    return f"holdtrue_{zlib.crc32(question.encode()):08x}"
+def question_name(*, any_bytes: bool) -> str:
+    """The name of the prepared question."""
+    return f"holdtrue_{zlib.crc32(_prepared_question(any_bytes).encode()):08x}"
 
 
+BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 NOT_PREPARED = "26000"
 ALREADY_PREPARED = "42P05"
 
@@ -120,33 +141,39 @@ def opening_message(
     without encoding (SQL_ASCII) holds bytes that are no UTF-8; asked for UTF-8 the server would refuse the whole row. ``known``
     is the start time of a server whose system identifier is known: for the same one it is not read from disk again.
     """
-    statement = -(-milliseconds(limits.statement) // _STEP_MS) * _STEP_MS
-    search_path = config.search_path
-    return _message(
-        statement, milliseconds(limits.lock_wait), config.timezone, search_path, (bare, prepared, any_bytes), known
-    )
+    return _message(_values(config, limits, known), bare, prepared, any_bytes)
 
 
-# Most looks of a connection say the same; what is left of a time limit is rounded up so that it is.
+def guarded_values(
+    config: DatabaseConfig, limits: Limits, known: str, vouched: Sequence[str | None]
+) -> list[bytes | None]:
+    """The prepared question's values for an opening that a text follows in the same message (``postgresql_ahead``)."""
+    return [*_encoded(_values(config, limits, known)), *_encoded(tuple(vouched))]
+
+
 @lru_cache(maxsize=512)
-def _message(  # noqa: PLR0917  a cache's key
-    statement: int, lock_wait: int, timezone: str, search_path: str | None, how: tuple[bool, bool, bool], known: str
-) -> bytes:
-    bare, prepared, any_bytes = how
-    values = [
-        f"'{statement}'",
-        f"'{-(-lock_wait // _STEP_MS) * _STEP_MS}'",
-        f"'{statement + _IDLE_LIMIT_MS}'",
-        quote_literal(timezone),
-        # As a value, not as identifiers: it is written as postgresql.conf would have it ("tools, public").
-        "NULL" if search_path is None else quote_literal(search_path),
-        quote_literal(known) if known else "NULL",
-    ]
+def _encoded(values: tuple[str | None, ...]) -> tuple[bytes | None, ...]:
+    return tuple([None if one is None else one.encode() for one in values])
+
+
+def _values(config: DatabaseConfig, limits: Limits, known: str) -> tuple[str | None, ...]:
+    # Most looks of a connection say the same: what is left of a time limit is rounded up so that they do.
+    statement = -(-milliseconds(limits.statement) // _STEP_MS) * _STEP_MS
+    lock_wait = -(-milliseconds(limits.lock_wait) // _STEP_MS) * _STEP_MS
+    # The search path as a value, not as identifiers: it is written as postgresql.conf would have it ("tools, public").
+    path = config.search_path
+    return (str(statement), str(lock_wait), str(statement + _IDLE_LIMIT_MS), config.timezone, path, known or None)
+
+
+@lru_cache(maxsize=512)
+def _message(values: tuple[str | None, ...], bare: bool, prepared: bool, any_bytes: bool) -> bytes:
+    shown = ["NULL" if value is None else quote_literal(value) for value in values]
     if prepared:
-        question = f"EXECUTE {_name(any_bytes)}({', '.join(values)})"
+        shown += ["NULL"] * len(_GUARDED_BY)
+        question = f"EXECUTE {question_name(any_bytes=any_bytes)}({', '.join(shown)})"
     else:
-        question = _question(values, _encoding(any_bytes), _BARE if bare else _FULL)
-    return f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;{question}".encode()
+        question = _question(shown, _encoding(any_bytes), _BARE if bare else _FULL)
+    return f"{BEGIN};{question}".encode()
 
 
 def read_opening(row: Sequence[str | None]) -> Opened:

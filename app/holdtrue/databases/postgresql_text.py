@@ -8,6 +8,9 @@ from holdtrue.model import Failure, FailureReason
 
 _PLAIN = re.compile(r"\s*(?:select|with)\s", re.IGNORECASE)
 _QUERIES = frozenset({"select", "with", "values", "table"})
+# The server's own, no letter more: what it reads as the end of a comment must not be one for us alone, or the other way.
+_SPACE = frozenset(" \t\n\r\f\v")
+_LINE_END = re.compile(r"[\n\r]")
 
 
 def refuse_unless_query(sql: str) -> Failure | None:
@@ -32,11 +35,11 @@ def first_word(sql: str) -> str:
     """The first word in lower case, after white space, comments and opening brackets; empty if there is none."""
     place = 0
     while place < len(sql):
-        if sql[place].isspace() or sql[place] == "(":
+        if sql[place] in _SPACE or sql[place] == "(":
             place += 1
         elif sql.startswith("--", place):
-            end = sql.find("\n", place)
-            place = len(sql) if end < 0 else end + 1
+            line_end = _LINE_END.search(sql, place)
+            place = line_end.end() if line_end else len(sql)
         elif sql.startswith("/*", place):
             place = _end_of_comment(sql, place)
         else:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import select
+import sys
+import termios
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 from psycopg.pq import DiagnosticField, ExecStatus, TransactionStatus
 
-from holdtrue.databases.columns import unique_names
 from holdtrue.databases.looks import OnColumns
+from holdtrue.databases.postgresql_values import columns_of, first_row, row_length, show_bytes
 from holdtrue.databases.sqlstates import explain
-from holdtrue.model import Column, Failure, FailureReason, Row
+from holdtrue.model import Failure, FailureReason, Row
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
@@ -27,7 +29,9 @@ _LAST_GRACE: Final = 3.0
 _TICK: Final = 0.25
 _TICK_MS: Final = 250.0
 _ROWS_BETWEEN_CLOCKS: Final = 1023
-_MARK: Final = " (not valid UTF-8)"
+_LONGEST_ROW: Final = 32 * 1024 * 1024
+_LONG_ROW: Final = 1024 * 1024
+_TOO_LONG: Final = "a row is longer than 32 MiB, the most that is read; return less of it"
 _COPYING: Final = frozenset({ExecStatus.COPY_IN, ExecStatus.COPY_OUT, ExecStatus.COPY_BOTH})
 _DONE: Final = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 
@@ -38,6 +42,10 @@ class Stopped(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.sentence)
         self.failure = failure
+
+
+class _RowTooLong(OSError):
+    """More of one row has come than may be held; the rest of it can only be refused by closing the connection."""
 
 
 class Wire:
@@ -55,6 +63,8 @@ class Wire:
         self._poll.register(self._pg.socket, select.POLLIN)
         self._ending = False
         self._cancelled = False
+        self._ahead = False
+        self._came = 0
         self.declared = timedelta(seconds=10)
         self.keep_raw = False
         self.broken = False
@@ -96,7 +106,10 @@ class Wire:
         seconds: float,
         parameters: Sequence[bytes | None] | None = None,
     ) -> tuple[int, Failure | None]:
-        """Send one statement in the extended protocol, row by row; the rows that arrived and why it ended early."""
+        """Send one statement in the extended protocol, row by row; the rows that arrived and why it ended early.
+
+        After ``send_ahead`` it is the text sent there that is read, and nothing else may be asked before.
+        """
         if self.interrupted:
             return 0, explain("57014", limit=self.declared, interrupted=True)
         returned, failure, stopped = 0, None, False
@@ -105,16 +118,14 @@ class Wire:
         single = ExecStatus.SINGLE_TUPLE
         until = time.monotonic() + seconds + _GRACE
         try:
-            self._pg.send_query_params(sql.encode("utf-8"), parameters)
-            self._pg.set_single_row_mode()
-            self._flush(until)
+            self._send(sql, parameters, until)
             while (result := self._next(until)) is not None:
                 status = result.status
                 if status == single:
                     if stopped:
                         continue
                     if take is None:
-                        columns = self._columns(result)
+                        columns = columns_of(result)
                         width = range(len(columns))
                         take = on_columns(columns)
                     if returned == count_limit:
@@ -127,7 +138,7 @@ class Wire:
                     try:
                         row = tuple([None if (v := get(0, i)) is None else v.decode() for i in width])
                     except UnicodeDecodeError:
-                        row = tuple([_show_bytes(get(0, i)) for i in width])
+                        row = tuple([show_bytes(get(0, i)) for i in width])
                     take(row)
                     if not returned & _ROWS_BETWEEN_CLOCKS and time.monotonic() > until:
                         # The server streams on past its own limit, or we are slower than it: the limit is ours as well.
@@ -136,14 +147,75 @@ class Wire:
                         self.cancel()
                 elif status == ExecStatus.TUPLES_OK:
                     if take is None:
-                        take = on_columns(self._columns(result))
+                        take = on_columns(columns_of(result))
                 elif not stopped:
                     failure = self._why(result)
                     stopped = True
-        except (psycopg.Error, OSError):
+            self._pass_over(until)
+        except (psycopg.Error, OSError) as problem:
             self.broken = True
-            failure = failure or explain(None, limit=self.declared, interrupted=self.interrupted)
+            failure = failure or self._of_connection(problem)
         return returned, failure
+
+    def _send(self, sql: str, parameters: Sequence[bytes | None] | None, until: float) -> None:
+        if not self._ahead:
+            self._pg.send_query_params(sql.encode("utf-8"), parameters)
+        self._pg.set_single_row_mode()
+        self._flush(until)
+
+    def send_ahead(
+        self, begin: bytes, question: bytes, values: Sequence[bytes | None], text: bytes, seconds: float
+    ) -> Row:
+        """Begin and ask a prepared question, with the text right behind in the same message; the question's first row.
+
+        The text is a statement of its own in the extended protocol. The server goes on to it only after the question has
+        succeeded; what it gives is read by ``rows``, or thrown away unseen by ``end``.
+
+        Raises:
+            Stopped: the question failed, and the server has passed over the text.
+        """
+        row: Row = ()
+        failure = None
+        until = time.monotonic() + seconds + _GRACE
+        pg = self._pg
+        try:
+            pg.enter_pipeline_mode()
+            self._ahead = True
+            pg.send_query_params(begin, None)
+            pg.send_query_prepared(question, values)
+            pg.send_query_params(text, None)
+            pg.pipeline_sync()
+            self._flush(until)
+            for _ in (begin, question):
+                while (result := self._next(until)) is not None:
+                    if result.status == ExecStatus.TUPLES_OK:
+                        row = first_row(result)
+                    elif result.status != ExecStatus.COMMAND_OK:
+                        failure = failure or self._why(result)
+            if failure is not None:
+                self._pass_over(until)
+        except (psycopg.Error, OSError) as problem:
+            self.broken = True
+            failure = self._of_connection(problem)
+        if failure is not None:
+            raise Stopped(failure)
+        return row
+
+    def _pass_over(self, until: float) -> None:
+        """Read up to the end of what was sent ahead, if anything was, and leave the connection as any other.
+
+        Raises:
+            OSError: the server does not answer, or not what was asked.
+        """
+        if not self._ahead:
+            return
+        ends = 0
+        while (result := self._next(until)) is None or result.status != ExecStatus.PIPELINE_SYNC:
+            ends += result is None
+            if ends > 1:
+                raise OSError("the server answers out of turn")
+        self._pg.exit_pipeline_mode()
+        self._ahead = False
 
     def simple(self, message: bytes, seconds: float) -> Row:
         """Send a message of ours in the simple protocol; the first row of its last result that has rows.
@@ -160,8 +232,7 @@ class Wire:
             while (result := self._next(until)) is not None:
                 if result.status == ExecStatus.TUPLES_OK:
                     if result.ntuples:
-                        cells = [result.get_value(0, place) for place in range(result.nfields)]
-                        row = tuple([None if one is None else one.decode("utf-8", "replace") for one in cells])
+                        row = first_row(result)
                 elif result.status != ExecStatus.COMMAND_OK:
                     failure = failure or self._why(result)
         except (psycopg.Error, OSError):
@@ -178,6 +249,14 @@ class Wire:
         a cancellation it is waited for: a late one may hit this message.
         """
         self.interrupted = False
+        if self._ahead and not self.broken:
+            # Nobody wants the text that was sent ahead: it is not waited for, and none of its rows is looked at.
+            self.cancel()
+            try:
+                self._pg.set_single_row_mode()
+                self._pass_over(time.monotonic() + END_SECONDS)
+            except (psycopg.Error, OSError):
+                self.broken = True
         status = self._pg.transaction_status
         if self.broken or self._ending or status not in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
             return not self.broken and (self._ending or status == TransactionStatus.IDLE)
@@ -232,20 +311,27 @@ class Wire:
         """The next result, or None at the end.
 
         Raises:
-            OSError: the server answers nothing any more.
+            OSError: the server answers nothing any more, or its row is longer than may be held.
         """
         if self._pg.is_busy():
             self._wait(until)
-        return self._pg.get_result()
+        result = self._pg.get_result()
+        if self._came > _LONG_ROW and result is not None:
+            self._came = 0
+            if result.ntuples == 1 and row_length(result) > _LONGEST_ROW:
+                raise _RowTooLong
+        return result
 
     def _wait(self, until: float) -> None:
         """Wait for a result; past ``until`` cancel on the server, a little later give up.
 
         Raises:
             OSError: the server answers nothing any more, not even to the cancellation.
+            _RowTooLong: one row grows beyond what may be held. What waits in the socket is the least that has come of it.
         """
         pg = self._pg
         cancelled = False
+        self._came = 0
         while True:
             now = time.monotonic()
             if now > until + _LAST_GRACE:
@@ -255,12 +341,17 @@ class Wire:
                 until = min(until, now)
                 self.cancel()
             self._poll.poll(_TICK_MS if now + _TICK < until or cancelled else max(1.0, (until - now) * 1000))
+            self._came += _waiting(pg.socket)
+            if self._came > _LONGEST_ROW:
+                raise _RowTooLong
             pg.consume_input()
             if not pg.is_busy():
                 return
 
-    def _columns(self, result: PGresult) -> tuple[Column, ...]:
-        return _columns_of(tuple([(result.fname(place), result.ftype(place)) for place in range(result.nfields)]))
+    def _of_connection(self, problem: Exception) -> Failure:
+        if isinstance(problem, _RowTooLong):
+            return Failure(FailureReason.QUERY, _TOO_LONG)
+        return explain(None, limit=self.declared, interrupted=self.interrupted)
 
     def _why(self, result: PGresult) -> Failure:
         if result.status in _COPYING:
@@ -280,22 +371,6 @@ class Wire:
         )
 
 
-@lru_cache(maxsize=4096)
-def _columns_of(described: tuple[tuple[bytes | None, int], ...]) -> tuple[Column, ...]:
-    """Unique names, and the type names that PostgreSQL itself has; a type of the user's own goes by its number."""
-    names = unique_names([(name or b"").decode("utf-8", "replace") for name, _ in described])
-    types = [psycopg.adapters.types.get(oid) for _, oid in described]
-    return tuple(
-        Column(name, known.regtype if known is not None else f"oid {oid}")
-        for name, known, (_, oid) in zip(names, types, described, strict=True)
-    )
-
-
-def _show_bytes(value: bytes | None) -> str | None:
-    """A cell that is no UTF-8 (a SQL_ASCII database holds any bytes) is shown as such, and counts."""
-    if value is None:
-        return None
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("utf-8", "backslashreplace") + _MARK
+def _waiting(socket: int) -> int:
+    """Bytes that have come and were not read."""
+    return int.from_bytes(fcntl.ioctl(socket, termios.FIONREAD, bytes(4)), sys.byteorder)

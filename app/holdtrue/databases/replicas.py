@@ -14,7 +14,7 @@ import structlog
 from holdtrue.databases.choosing import speak_for
 from holdtrue.databases.dialects import driver_for
 from holdtrue.databases.freshness import check_position
-from holdtrue.databases.looks import DialectDriver, Examined, Limits, Link, Look, ReplicaState
+from holdtrue.databases.looks import Ahead, DialectDriver, Examined, Limits, Link, Look, ReplicaState
 from holdtrue.databases.pools import Asked, Kept, Pool
 from holdtrue.errors import NotFound
 from holdtrue.model import DatabaseConfig, Failure, FailureReason, Outcome, Position
@@ -69,12 +69,15 @@ class Databases:
         examine: Callable[[Look], T],
         accepted_system: str | None = None,
         keep_raw: bool = False,
+        ahead: str | None = None,
     ) -> T | Failure:
         """Examine one read-only transaction on a replica that is fresh enough and not behind ``newest_good``.
 
         Waits for a place at most ``time_limit``, then has ``time_limit`` for connecting and for the text. A recovery
         conflict, a lost or a refused connection is tried once more, on another replica if there is one (semantics 2.4);
         ``examine`` is then called again from the start.
+
+        ``ahead`` is the text that ``examine`` will stream before anything else: a dialect may save a round trip by it.
 
         Raises:
             NotFound: there is no such database.
@@ -92,6 +95,8 @@ class Databases:
             try:
                 one_look = _OneLook(pool, driver, asked, self._environ, time_limit=time_limit, keep_raw=keep_raw)
                 one_look.not_behind(newest_good, accepted_system)
+                if ahead is not None:
+                    one_look.ahead = Ahead(ahead, newest_good)
                 return one_look.examine(examine)
             finally:
                 pool.leave()
@@ -163,6 +168,7 @@ class _OneLook:
         self._newest_good: Position | None = None
         self._accepted_system: str | None = None
         self._keep_raw = keep_raw
+        self.ahead: Ahead | None = None
         self._until = time.monotonic() + time_limit.total_seconds()
 
     def not_behind(self, newest_good: Position | None, accepted_system: str | None) -> None:
@@ -253,7 +259,7 @@ class _OneLook:
             if self._asked.interrupted:
                 return _INTERRUPTED
             limits = Limits.within(self._left(), self._time_limit)
-            problem = link.open(limits, self._pool.config, keep_raw=self._keep_raw)
+            problem = link.open(limits, self._pool.config, keep_raw=self._keep_raw, ahead=self.ahead)
             if problem is None or problem.reason is not FailureReason.LAGGING or turn == _SETTLE_TRIES - 1:
                 return problem
             if not link.end():

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 from holdtrue.databases.columns import unique_names
 from holdtrue.databases.describing import Described
 from holdtrue.databases.logins import read_login
-from holdtrue.databases.looks import Answer, Limits, Mask, OnColumns, Streamed
+from holdtrue.databases.looks import Ahead, Answer, Limits, Mask, OnColumns, Streamed
 from holdtrue.databases.sqlite_evidence import describe_with_parents, take_evidence
 from holdtrue.databases.sqlite_values import show, show_text
 from holdtrue.databases.sqlstates import timeout
@@ -33,6 +33,10 @@ from holdtrue.model import (
 _STEPS_BETWEEN_CLOCKS: Final = 1000
 _SIDE_SECONDS: Final = 10.0
 _ALLOWED: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
+# A value is built and held at once, by functions that look at no clock: without these one text takes all memory there is.
+_LONGEST_VALUE: Final = 32 * 1024 * 1024
+_LONGEST_PATTERN: Final = 5_000
+_TOO_LONG: Final = "a value is longer than 32 MiB, the most that is read from SQLite"
 _FORBIDDEN_FUNCTIONS: Final = frozenset({"load_extension", "fts3_tokenizer", "writefile", "edit"})
 _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _PRIMARY_CODE: Final = 0xFF
@@ -72,6 +76,8 @@ class SqliteDriver:
         except sqlite3.Error:
             return Failure(FailureReason.REFUSED, "connection refused: the SQLite file cannot be opened")
         connection.text_factory = show_text
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _LONGEST_PATTERN)
         if hasattr(connection, "enable_load_extension"):  # a Python built without extensions cannot load any
             connection.enable_load_extension(False)
         return SqliteLink(connection, config, replica.name, path)
@@ -134,7 +140,14 @@ class SqliteLink:
         """The database's cap on what a catalog may call safe."""
         return self._config.safe_columns
 
-    def open(self, limits: Limits, config: DatabaseConfig, *, keep_raw: bool) -> Failure | None:
+    def open(
+        self,
+        limits: Limits,
+        config: DatabaseConfig,
+        *,
+        keep_raw: bool,
+        ahead: Ahead | None = None,  # noqa: ARG002 - a file has no round trip to save
+    ) -> Failure | None:
         """Begin, and read once: only then does a deferred transaction have its snapshot."""
         self._config, self._limits, self._keep_raw = config, limits, keep_raw
         self.opened = self.streamed = None
@@ -289,6 +302,8 @@ class SqliteLink:
             return Failure(FailureReason.WRITES, "the text tried more than reading; only reading is allowed", raw=raw)
         if primary in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
             return Failure(FailureReason.LOST, "the SQLite file cannot be read", raw=raw)
+        if primary == sqlite3.SQLITE_TOOBIG:
+            return Failure(FailureReason.QUERY, _TOO_LONG, raw=raw)
         if code is None and "one statement at a time" in str(problem):
             return Failure(FailureReason.QUERY, "the text has more than one statement", raw=raw)
         if code is None and isinstance(problem, sqlite3.OperationalError) and "UTF-8" in str(problem):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from holdtrue.demo.place import INTERVAL
 from holdtrue.demo.stage import Stage, playing
+from holdtrue.demo.story import RULE, RULES
 from holdtrue.errors import HoldtrueError
 
 _WORDS = {"violated": "VIOLATED", "unknown": "unknown", "holds": "holds"}
@@ -42,20 +47,24 @@ class Narrator:
                 self._tell(f"{_WORDS[word]:9} {entry['invariant']}: {entry['verdict']['sentence']}")
         for alert in self.stage.serving.ask("alerts?state=all")["alerts"]:
             state, count = alert["ending"] or alert["state"], alert["count"]
-            if self._alerts.get(alert["id"]) != (state, count):
-                known = alert["id"] in self._alerts
+            told = self._alerts.get(alert["id"])
+            # Every step of a growing count would bury what is to be read: told again when it has doubled.
+            if told is None or told[0] != state or count >= 2 * max(told[1], 1):
                 self._alerts[alert["id"]] = (state, count)
-                self._tell(
-                    f"alert {alert['id']:<3} {alert['invariant']} {state}, {count} counted{' now' if known else ''}"
-                )
-                if not self._told_next and state == "firing":
-                    self._told_next = True
+                now = "" if told is None else " now"
+                self._tell(f"alert {alert['id']:<3} {alert['invariant']} {state}, {count} counted{now}")
+            if not self._told_next and state == "firing":
+                # The refunds alert shows most when it is promoted; another one only if that one keeps us waiting.
+                self._told_next = alert["invariant"] == RULE or len(self._alerts) == len(RULES)
+                if self._told_next:
                     self._say_next(alert)
 
     def _say_next(self, alert: dict[str, Any]) -> None:
         say = self.stage.say
         say("")
         say("  Now, in another terminal:")
+        if (folder := commands_folder()) is not None:
+            say(f"    export PATH={shlex.quote(str(folder))}:$PATH")
         say(f"    export HOLDTRUE_URL={self.stage.serving.url}")
         say("    holdtrue overview")
         say(f"    holdtrue alerts show {alert['id']}")
@@ -65,6 +74,13 @@ class Narrator:
 
     def _tell(self, line: str) -> None:
         self.stage.say(f"{time.strftime('%H:%M:%S')}  {line}")
+
+
+def commands_folder() -> Path | None:
+    """Where ``holdtrue`` lies, if typing its name would not find this one."""
+    ours = Path(sys.executable).parent
+    found = shutil.which("holdtrue")
+    return None if found is not None and Path(found).parent.resolve() == ours.resolve() else ours
 
 
 def narrate(stage: Stage) -> None:

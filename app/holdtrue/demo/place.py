@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import secrets
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +14,9 @@ from pathlib import Path
 from holdtrue.demo.schema import ddl
 from holdtrue.errors import Refused
 
+_LOCK = ".lock"
 INTERVAL = "3s"
+TIME_LIMIT = "2s"
 REPLICA_VARIABLE = "HOLDTRUE_DEMO_REPLICA"
 SLACK_VARIABLE = "HOLDTRUE_DEMO_SLACK_TOKEN"
 
@@ -112,7 +117,8 @@ class Place:
         shipped = files("holdtrue.demo") / "invariants" / "refunds.yaml"
         text = shipped.read_text(encoding="utf-8")
         # A demo is watched for a minute: the shipped rules are asked far more often, and nothing else is changed in them.
-        text = text.replace("interval: 15m", f"interval: {INTERVAL}", 1).replace("confirm: 45s", "confirm: 4s", 1)
+        pace = f"interval: {INTERVAL}, timeout: {TIME_LIMIT}"
+        text = text.replace("interval: 15m", pace, 1).replace("confirm: 45s", "confirm: 1s", 1)
         (self.folder / "invariants" / "refunds.yaml").write_text(text, encoding="utf-8")
         tables = ddl("postgresql" if replica_url else "sqlite")
         (self.folder / "schema.sql").write_text(tables, encoding="utf-8")
@@ -149,11 +155,27 @@ class Place:
         Raises:
             Refused: it does.
         """
-        if not self.folder.exists() or not any(self.folder.iterdir()):
+        if not self.folder.exists() or all(one.name == _LOCK for one in self.folder.iterdir()):
             return
         mark = "# Written by `holdtrue demo`."
         if not self.config.exists() or not self.config.read_text(encoding="utf-8").startswith(mark):
             raise Refused(f"{self.folder} is not empty and holds no demo", remedy="name another folder with --state")
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Within: no other demo may use the folder; two would write one catalog, and one's Slack would end with the other.
+
+        Raises:
+            Refused: another one runs there.
+        """
+        with (self.folder / _LOCK).open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise Refused(
+                    f"another demo runs in {self.folder}", remedy="end it, or name another folder with --state"
+                ) from None
+            yield
 
 
 def choose(state: Path | None, *, temporary: bool) -> Place:

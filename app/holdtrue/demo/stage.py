@@ -77,7 +77,7 @@ def open_stage(
     With ``SLACK_TOKEN`` and ``SLACK_CHANNEL`` in the environment, messages go to Slack; else to a stand-in here.
 
     Raises:
-        Refused: the folder is not ours.
+        Refused: the folder is not ours, or another demo runs there.
         MissingInstallSet: PostgreSQL was asked for and there is none.
         HoldtrueError: the service did not start.
     """
@@ -88,6 +88,7 @@ def open_stage(
         token, channel = os.environ.get("SLACK_TOKEN", ""), os.environ.get("SLACK_CHANNEL", "")
         slack = None if token and channel else stack.enter_context(SlackStandIn(on_message))
         place.refuse_strangers()
+        stack.enter_context(place.alone())
         databases = stack.enter_context(primary_and_replica() if postgres else sqlite_file(place.folder))
         if postgres:
             place.forget_store()

@@ -13,6 +13,8 @@ from holdtrue.model.invariants import Cron, Interval, Schedule
 from holdtrue.model.moments import utc
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
+_NEAR = timedelta(hours=3)
 _GAPS_LOOKED_AT = 400
 _MISSED_COUNTED = 10_000
 
@@ -89,15 +91,23 @@ def fresh_for(schedule: Schedule, timeout: timedelta) -> timedelta:
 
 
 def _next_cron(schedule: Cron, after: datetime) -> datetime:
-    local = after.astimezone(ZoneInfo(schedule.timezone))
-    moment: datetime = next(CronSim(schedule.line, local))
-    return moment.astimezone(UTC)
+    """The first due time later than ``after``.
+
+    Near a change of clocks the walk begins well before it: begun within an hour that comes twice, cronsim answers with a
+    moment that lies behind, or with one that nobody sees who asked earlier.
+    """
+    zone = ZoneInfo(schedule.timezone)
+    changing = (after - _NEAR).astimezone(zone).utcoffset() != (after + _NEAR).astimezone(zone).utcoffset()
+    walk = CronSim(schedule.line, (after - 2 * _NEAR if changing else after).astimezone(zone))
+    while (moment := next(walk).astimezone(UTC)) <= after:
+        pass
+    return moment
 
 
 @lru_cache(maxsize=4096)
 def _cron_gap(schedule: Cron) -> timedelta:
-    moment = _next_cron(schedule, datetime(2026, 1, 1, tzinfo=UTC))
-    longest = timedelta(0)
+    moment = _next_cron(schedule, _YEAR)
+    longest = _gap_between_days(schedule.line)
     for _ in range(_GAPS_LOOKED_AT):
         following = _next_cron(schedule, moment)
         longest = max(longest, following - moment)
@@ -105,3 +115,21 @@ def _cron_gap(schedule: Cron) -> timedelta:
             break
         moment = following
     return longest
+
+
+def _gap_between_days(line: str) -> timedelta:
+    """From the last due time of a day to the first of the next day that has any: a busy line shows it late, or never."""
+    minute, hour, *days = line.split()
+    times = CronSim(f"{minute} {hour} * * *", _YEAR - timedelta(minutes=1))
+    first = last = next(times)
+    while (moment := next(times)) < _YEAR + timedelta(days=1):
+        last = moment
+    walk = CronSim(f"0 0 {' '.join(days)}", _YEAR)
+    day, longest = next(walk), timedelta(0)
+    for _ in range(_GAPS_LOOKED_AT):
+        following = next(walk)
+        longest = max(longest, following - day)
+        if following - day > timedelta(days=300):
+            break
+        day = following
+    return longest - (last - first)

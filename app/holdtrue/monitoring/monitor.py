@@ -151,6 +151,7 @@ class Monitor:
                 newest_good=before.newest_good,
                 accepted_system=before.accepted_system,
                 examine=examine,
+                ahead=invariant.sql,
             )
         except StoreError:
             raise

@@ -116,6 +116,17 @@ _LIMITS = select(
 )
 
 
+# A server that vanished without a word (a host that lost power, a network that drops) is noticed within half a minute; the
+# system's own limits are a quarter of an hour for what was sent and two hours for what is waited for, and nothing ticks then.
+_DEAD_SERVER = {
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
+}
+
+
 def _parse(url: str) -> URL:
     try:
         parsed = make_url(url)
@@ -181,6 +192,12 @@ def _sqlite_engine(url: URL) -> Engine:
         pool_timeout=BUSY_SECONDS,
     )
 
+    @event.listens_for(engine, "do_connect")
+    def _make_private(*_: object) -> None:
+        # It keeps rows, texts and names: a file made by SQLite itself would be everybody's to read. Its journal follows it.
+        with contextlib.suppress(OSError):
+            os.close(os.open(url.database or "", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
     @event.listens_for(engine, "connect")
     def _prepare(connection: sqlite3.Connection, _record: object) -> None:
         # journal_mode is kept in the file; FULL because an owed message must survive a power cut.
@@ -198,8 +215,13 @@ def _postgresql_engine(url: URL) -> Engine:
     return create_engine(
         url,
         hide_parameters=True,
-        # Prepared statements do not survive a pooler that hands each transaction to another server connection.
-        connect_args={"connect_timeout": 10, "prepare_threshold": None, "application_name": "holdtrue store"},
+        connect_args={
+            "connect_timeout": 10,
+            # Prepared statements do not survive a pooler that hands each transaction to another server connection.
+            "prepare_threshold": None,
+            "application_name": "holdtrue store",
+            **_DEAD_SERVER,
+        },
         pool_pre_ping=True,
         pool_size=8,
         max_overflow=24,

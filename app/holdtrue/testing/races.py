@@ -72,6 +72,7 @@ class RaceReport:
         Raises:
             BarrierFailed: it did not.
         """
+        __tracebackhide__ = True
         if self.verdict is not Verdict.HELD:
             raise BarrierFailed(self.verdict, self.show())
         return self

@@ -44,6 +44,8 @@ def create_app(service: WebService) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,
         redoc_url=None,
+        # Its answer would name whatever the request says is our host.
+        redirect_slashes=False,
     )
     renderer = Renderer(service)
     app.include_router(probes_router(service))

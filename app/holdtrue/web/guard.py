@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import MutableMapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import urlsplit
 
+from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -24,6 +26,10 @@ FORM_COOKIE = "holdtrue_form"
 SESSION_COOKIE = "holdtrue_session"
 SESSION_LIFE = timedelta(hours=12)
 
+BODY_LIMIT = 64 * 1024
+"""The longest body that is read, in bytes: many times the longest form or request that we have."""
+
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?", re.ASCII)
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _PROBES = frozenset({"/healthz", "/readyz"})
@@ -89,11 +95,9 @@ def judge_origin(headers: Headers, *, bearer: bool) -> Refusal | None:
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without port and brackets, lower case; empty if it is malformed."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
+    """The name in a Host header, without port and brackets, lower case; empty if there is more to it than a name and a port."""
+    found = _HOST.fullmatch(host)
+    return (found.group(1) or found.group(2)).lower() if found else ""
 
 
 def bearer_of(headers: Headers) -> str | None:
@@ -142,6 +146,14 @@ def is_secure(request: Request) -> bool:
     return request.url.scheme == "https"
 
 
+def judge_length(headers: Headers) -> Response | None:
+    """Refuse a body that says itself that it is too long; one that says nothing is counted as it comes."""
+    length = headers.get("content-length", "0")
+    if length.isascii() and length.isdigit() and len(length) < 20 and int(length) <= BODY_LIMIT:
+        return None
+    return problem(413, "The body is too long", f"At most {BODY_LIMIT >> 10} KiB are read.")
+
+
 class Guard:
     """Refuses what must not pass, before any endpoint runs, and puts our headers on every answer."""
 
@@ -161,7 +173,7 @@ class Guard:
         state: MutableMapping[str, Any] = scope.setdefault("state", {})
         # No clock of the store here: the probe of the process must answer while the store does not.
         state["who"] = "token" if self._knows(bearer) else "loopback"
-        answer = self._judge(scope["method"], path, headers, bearer)
+        answer = judge_length(headers) or self._judge(scope["method"], path, headers, bearer)
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -171,7 +183,18 @@ class Guard:
                 out.setdefault("cache-control", "no-store")
             await send(message)
 
-        await (answer or self._app)(scope, receive, send_guarded)
+        left = BODY_LIMIT
+
+        async def receive_bounded() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                # FastAPI's own: any other exception would come out as a body that cannot be parsed.
+                raise HTTPException(413, "The body is too long")
+            return message
+
+        await (answer or self._app)(scope, receive_bounded, send_guarded)
 
     def _knows(self, bearer: str | None) -> bool:
         return self._service.token is not None and same_secret(bearer, self._service.token)

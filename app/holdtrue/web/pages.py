@@ -20,7 +20,7 @@ from holdtrue.web.rendering import Renderer
 from holdtrue.web.showing import rows_as_csv
 from holdtrue.web.views import alerts as alert_views
 from holdtrue.web.views.charts import Strip, strip
-from holdtrue.web.views.invariant import RANGES, invariant_page
+from holdtrue.web.views.invariant import RANGES, invariant_page, usual_range
 from holdtrue.web.views.inventory import catalog_page, database_cards, delivery_lines
 from holdtrue.web.views.monitor import MonitorHealth, monitor_health
 from holdtrue.web.views.overview import Filters, Judged, chosen, judge, overview_page, page_of
@@ -92,15 +92,15 @@ def _add_invariant(router: APIRouter, service: WebService, renderer: Renderer) -
         name: str,
         *,
         database: Words = "",
-        range_: Annotated[str, Query(alias="range", max_length=10)] = "24h",
+        range_: Annotated[str, Query(alias="range", max_length=10)] = "",
         before: datetime | None = None,
         asked: Words = "",
     ) -> Response:
         now = service.now()
         found = _entry(service, name, database, now)
-        range_name = range_ if range_ in RANGES else "24h"
         reads = service.store.reads
-        start = now - RANGES[range_name]
+        spans = _spans(service, found, now - RANGES.get(range_, RANGES["24h"]), now)
+        range_name = range_ if range_ in RANGES else usual_range(spans, now)
         runs = reads.runs(name, found.database, RUNS_A_PAGE, _aware(before))
         counts = reads.key_counts(name, found.database)
         older = None
@@ -109,7 +109,7 @@ def _add_invariant(router: APIRouter, service: WebService, renderer: Renderer) -
             older = invariant_url(name, found.database, **query) + "#runs"
         view = invariant_page(
             judged=found,
-            spans=_spans(service, found, start, now),
+            spans=spans,
             runs=runs,
             more_runs=older,
             keys=tuple(

@@ -18,6 +18,8 @@ Kind = Literal["held", "violated", "unseen", "unknown"]
 WIDTH, HEIGHT = 1000, 160
 STRIP_WIDTH, STRIP_HEIGHT = 160, 14
 _COLUMNS = 500
+_LEAST_SEEN = 3.0
+"""Of a drawing's width: about three pixels in either."""
 _WORST: tuple[Kind, ...] = ("violated", "unseen", "unknown", "held")
 _WORDS: dict[Kind, str] = {
     "held": "held",
@@ -212,8 +214,9 @@ def _together(one: Stretch, other: Stretch) -> Stretch:
 
 def _box(part: Stretch, frame: Frame) -> Box:
     left = frame.x(part.start)
-    # A short violation among days of quiet must stay visible.
-    width = max(round(frame.x(part.end) - left, 2), frame.width / 400 if part.kind == "violated" else 0.1)
+    # A short violation must stay visible: among days of quiet, and at the right end, where it has just begun.
+    width = max(round(frame.x(part.end) - left, 2), _LEAST_SEEN if part.kind == "violated" else 0.1)
+    left = min(left, round(frame.width - width, 2))
     title = f"{absolute(part.start)} to {absolute(part.end)}: {_WORDS[part.kind]}{_counted(part)}"
     if part.kind in ("unknown", "unseen"):
         return Box(left, 0, width, frame.height, part.kind, title)

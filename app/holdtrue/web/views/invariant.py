@@ -26,6 +26,7 @@ from holdtrue.web.views.parts import (
 )
 
 RANGES: Mapping[str, timedelta] = {
+    "1h": timedelta(hours=1),
     "24h": timedelta(hours=24),
     "7d": timedelta(days=7),
     "30d": timedelta(days=30),
@@ -130,6 +131,12 @@ class InvariantPage:
     older_runs: str | None
     costs: tuple[CostLine, ...]
     run_url: str
+
+
+def usual_range(spans: Sequence[Span], now: datetime) -> str:
+    """The range for a reader who asked for none: the last day, or the last hour while that holds all there is."""
+    first = min((one.first_at for one in spans), default=None)
+    return "1h" if first is not None and first >= now - RANGES["1h"] else "24h"
 
 
 def invariant_page(
