@@ -22,6 +22,7 @@ MODULES = {
     "overview": "overview",
     "history": "history",
     "alerts": "alerts",
+    "databases": "databases",
     "promote": "promote",
     "store": "store",
     "json-schema": "schema",

@@ -77,9 +77,9 @@ class PostgresScratch:
         self._connection: psycopg.Connection[Any] | None = None
         self._control: PostgresControl | None = None
         self._foreign: tuple[_Foreign, ...] = ()
-        with self._failing("the scratch server"):
-            self._on_server(f'CREATE DATABASE "{self._name}"')
         try:
+            with self._failing("the scratch server"):
+                self._on_server(f'CREATE DATABASE "{self._name}"')
             with self._failing(shown):
                 self._build(ddl, search_path)
         except BaseException:

@@ -77,7 +77,8 @@ class SqliteScratch:
 
     def _insert(self, row: ExampleRow, now: datetime) -> str:
         """What is wrong with the row, or nothing."""
-        known = self._connection.execute("SELECT name, type, hidden FROM pragma_table_xinfo(?)", [row.table]).fetchall()
+        table = row.table.removeprefix("main.")
+        known = self._connection.execute("SELECT name, type, hidden FROM pragma_table_xinfo(?)", [table]).fetchall()
         if not known:
             return f"the schema has no table {row.table}"
         types = {name.lower(): declared.upper() for name, declared, _ in known}
@@ -91,7 +92,7 @@ class SqliteScratch:
                 return f"{row.table}.{column} holds numbers, and a moment is written as a text"
         names = ", ".join(map(_quoted, row.columns))
         marks = ", ".join("?" * len(row.columns))
-        text = f"INSERT INTO {_quoted(row.table)} " + (f"({names}) VALUES ({marks})" if names else "DEFAULT VALUES")
+        text = f"INSERT INTO {_quoted(table)} " + (f"({names}) VALUES ({marks})" if names else "DEFAULT VALUES")
         try:
             self._connection.execute(text, [_bound(value, now) for value in row.values])
         except sqlite3.IntegrityError as problem:
