@@ -200,7 +200,7 @@ UNFIT = {
     "{refunds: [{id: 1, dispute_id: d1, state: settled}]}": "created_at",
     "{refunds: [{id: 1, dispute_id: d1, state: private-4711, created_at: now}]}": "does not fit",
     f"{{refunds: [{ONCE[1:-1]}, {ONCE[1:-1]}]}}": "does not fit",
-    "{leases: [{id: now - 5m}]}": "leases",
+    "{leases: [{id: now - 5m}]}": "holds",
 }
 
 
@@ -279,6 +279,9 @@ def test_without_a_usable_schema_nothing_is_proven(write: Write, holdtrue: Holdt
     found = answers_of(said)["rule"]
     assert (said.returncode, found["result"]) == ((2, "refused") if schema is None else (3, "could not look"))
     assert found["examples"] == []
+    if schema is not None:
+        assert "schema.sql" in found["sentence"]
+        assert ("line 1: " in found["sentence"]) == (engine[0] == "postgresql")
     (folder / "invariants" / "a.yaml").write_text(f"defaults: {{database: shop}}\ninvariants:\n  - {rule(DOUBLED)}\n")
     assert holdtrue(folder).returncode == 0
 

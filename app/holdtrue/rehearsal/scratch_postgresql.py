@@ -81,7 +81,7 @@ class PostgresScratch:
             with self._failing("the scratch server"):
                 self._on_server(f'CREATE DATABASE "{self._name}"')
             with self._failing(shown):
-                self._build(ddl, search_path)
+                self._build(ddl, shown, search_path)
         except BaseException:
             self.close()
             raise
@@ -94,9 +94,8 @@ class PostgresScratch:
         url = make_url(self._server).set(drivername="postgresql", database=self._name)
         return url.render_as_string(hide_password=False)
 
-    def _build(self, ddl: str, search_path: str | None) -> None:
-        with self._connect(self.url) as building:
-            building.execute(_OF_PSQL.sub("", ddl).encode("utf-8", "surrogatepass"))
+    def _build(self, ddl: str, shown: str, search_path: str | None) -> None:
+        self._run_schema(_OF_PSQL.sub("", ddl), shown)
         # A connection of its own: what the schema file set for its session must not reach the examples.
         run = self._connect(self.url)
         self._connection = run
@@ -112,6 +111,17 @@ class PostgresScratch:
             run.execute("SELECT set_config('search_path', %s, false)", (search_path,))
         self._control = PostgresControl(self.url)
         self._control.keep_baseline()
+
+    def _run_schema(self, ddl: str, shown: str) -> None:
+        with self._connect(self.url) as building:
+            try:
+                building.execute(ddl.encode("utf-8", "surrogatepass"))
+            except self._psycopg.Error as problem:
+                position = problem.diag.statement_position
+                if position is None or not position.isdecimal():
+                    raise
+                line = ddl.count("\n", 0, int(position) - 1) + 1
+                raise ScratchFailed(f"PostgreSQL refused {shown}, line {line}: {_reason(problem, 'it')}") from None
 
     def set_back(self) -> None:
         """Row by row, by the same means as a barrier database."""
@@ -143,8 +153,11 @@ class PostgresScratch:
             except self._psycopg.Error as problem:
                 if number < 0:
                     return Unfit(f"the rows do not fit together: {_reason(problem, 'a row')}", example.place)
-                table = example.rows[number].table
-                return Unfit(_reason(problem, f"a row of {table}"), place_of(example, number))
+                row = example.rows[number]
+                sentence = _reason(problem, f"a row of {row.table}")
+                if (problem.sqlstate or "")[:2] == "22" and any(isinstance(one, FromNow) for one in row.values):
+                    sentence += "; a moment needs a column that holds times"
+                return Unfit(sentence, place_of(example, number))
         return None
 
     def _insert(self, run: psycopg.Connection[Any], row: ExampleRow, now: datetime) -> None:
