@@ -272,7 +272,9 @@ def test_triggers_do_not_run_and_what_the_schema_file_wrote_is_there_for_every_e
 
 
 @pytest.mark.parametrize("schema", [None, "CREATE TABLE refunds (id nonsense((;"])
-def test_without_a_usable_schema_nothing_is_proven(write: Write, holdtrue: Holdtrue, schema: str | None) -> None:
+def test_without_a_usable_schema_nothing_is_proven(
+    write: Write, holdtrue: Holdtrue, engine: tuple[str, dict[str, str]], schema: str | None
+) -> None:
     """No `schema_file` is configuration (2); one that makes no database could not be looked at (3)."""
     folder = write(rule(DOUBLED, violating=f"[{{refunds: {TWICE}}}]"), schema=schema)
     said = holdtrue(folder, "--format", "json")

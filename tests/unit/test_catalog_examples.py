@@ -49,7 +49,7 @@ examples:
         ("lines", ("order_id",), (1,)),
     ]
     assert str(violating.place) == "invariants/a.yaml:7:11"
-    assert str(violating.rows[1].place) == "invariants/a.yaml:9:36"
+    assert str(violating.rows[1].place) == "invariants/a.yaml:9:40"
     (healthy,) = rule.examples.healthy
     assert (healthy.rows, healthy.name) == ((), "")
 
