@@ -23,11 +23,10 @@ from holdtrue.databases.postgresql_opening import (
     BEGIN,
     NOT_PREPARED,
     Opened,
-    guarded_values,
+    guarded_question,
     milliseconds,
     opening_message,
     prepare_message,
-    question_name,
     read_opening,
 )
 from holdtrue.databases.postgresql_schema import describe_with_parents
@@ -180,11 +179,11 @@ class PostgresLink:
         if vouched is None:
             return None
         self._asked_at = time.monotonic()
-        values = guarded_values(self._config, self._limits, self._system[0], vouched)
-        name = question_name(any_bytes=self._any_bytes)
+        known, any_bytes = self._system[0], self._any_bytes
+        question = guarded_question(self._config, self._limits, vouched, any_bytes=any_bytes, known=known)
         seconds = self._limits.statement.total_seconds()
         try:
-            row = self._wire.send_ahead(BEGIN.encode(), name.encode(), values, ahead.text.encode(), seconds)
+            row = self._wire.send_ahead(BEGIN.encode(), question, ahead.text.encode(), seconds)
         except Stopped:
             # Whatever it was, the longer way says it in full.
             self._last = None
