@@ -17,6 +17,7 @@ MODULES = {
     "init": "init",
     "check": "check",
     "run": "run",
+    "test": "test",
     "serve": "serve",
     "overview": "overview",
     "history": "history",
@@ -25,6 +26,7 @@ MODULES = {
     "promote": "promote",
     "store": "store",
     "json-schema": "schema",
+    "pull-schema": "pull_schema",
     "demo": "demo",
 }
 """Every command or group of commands, in the order of the help, and the module of this package that registers it."""
