@@ -14,6 +14,8 @@ ARGS ?=
 # Never fetch an interpreter of its own; never warn that the cache lies on another disk.
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
+# Every process that a demo or a test starts would compile all that it imports again: seconds each.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo demo-pg test check format lock bench image system clean
 
@@ -26,8 +28,8 @@ demo: .venv/.demo ## Holdtrue at work on a refunds service with real races, on S
 demo-pg: .venv/.demo ## the same on a real PostgreSQL primary with a streaming replica
 	$(BIN)/holdtrue demo --postgres $(ARGS)
 
-test: .venv/.dev system ## every test; ARGS="tests/unit -x" runs some
-	$(BIN)/python -m pytest $(ARGS)
+test: .venv/.dev system ## every test, on two cores; ARGS="tests/unit -x" runs some, ARGS="-n 0" one by one
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: .venv/.dev ## style, formatting, types and import contracts
 	$(BIN)/ruff check .

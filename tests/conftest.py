@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +24,15 @@ settings.load_profile("holdtrue")
 
 
 def pytest_configure() -> None:
-    """Find what ``make system`` put aside first: programs that no wheel has, and a library that Playwright's Node needs."""
+    """Give the processes that tests start what they need, whoever started pytest.
+
+    What ``make system`` put aside comes first: programs that no wheel has, and a library that Playwright's Node needs. Compiled
+    modules are kept: some tests start dozens of processes. And a Ctrl-C that was ignored here, as in the background of a
+    shell, would be ignored by every child.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     system = Path(__file__).parents[1] / ".cache" / "system"
     for variable, folder in (("PATH", system / "bin"), ("LD_LIBRARY_PATH", system / "lib")):
         os.environ[variable] = os.pathsep.join(filter(None, (str(folder), os.environ.get(variable))))

@@ -32,7 +32,7 @@ from holdtrue.model import (
     fresh_for,
     utc,
 )
-from holdtrue.store.records import AlertDetail, KeptEvidence, OverviewRow, Span
+from holdtrue.store import AlertDetail, KeptEvidence, OtherServer, OverviewRow, Span
 
 Json = dict[str, Any]
 
@@ -218,7 +218,32 @@ def position(one: Position | None) -> Json | None:
         "snapshot": one.snapshot,
         "lag_seconds": None if one.lag is None else seconds(one.lag),
         "freshness_proven": one.freshness_proven,
+        "failover": one.failover,
     }
+
+
+def databases(catalog: Catalog | None, refused: Mapping[str, OtherServer]) -> Json:
+    """The databases of the catalog in force, nothing of how to reach them, and other servers that were met and refused."""
+    return {
+        "databases": [
+            {
+                "name": one.name,
+                "dialect": one.dialect.value,
+                "replicas": [replica.name for replica in one.replicas],
+                "freshness": one.freshness.value,
+                "max_lag_seconds": seconds(one.max_lag),
+                "allow_primary": one.allow_primary,
+                "concurrency": one.concurrency,
+                "another_server": another_server(refused.get(one.name)),
+            }
+            for one in (catalog.config.databases if catalog is not None else ())
+        ]
+    }
+
+
+def another_server(one: OtherServer | None) -> Json | None:
+    """A server with another system identifier than the newest good run's; it is refused until it is accepted."""
+    return None if one is None else {"system": one.system, "replica": one.replica, "at": moment(one.at)}
 
 
 def event(one: Event) -> Json:

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as Xml
 
 import pytest
 
@@ -173,6 +174,73 @@ def test_json_is_complete_and_the_same_code_is_inside(shop: Path) -> None:
     assert broken["count"] is None
     assert broken["failure"]["reason"] == "query failed"  # type: ignore[index]
     assert MARKER not in done.stdout
+
+
+def test_junit_has_a_case_for_each_with_masked_rows(shop: Path) -> None:
+    done = command(shop, "--format", "junit")
+    assert done.returncode == 1
+    assert MARKER not in done.stdout
+    root = Xml.fromstring(done.stdout)  # noqa: S314 - our own
+    assert {name: root.attrib[name] for name in ("tests", "failures", "errors")} == {
+        "tests": "3",
+        "failures": "1",
+        "errors": "1",
+    }
+    cases = {one.attrib["name"]: one for one in root.iter("testcase")}
+    assert list(cases["no_negative"]) == []
+    assert cases["one_refund"].attrib["file"] == "invariants/shop.yaml"
+    (failure,) = cases["one_refund"].findall("failure")
+    assert failure.attrib["message"] == "25 rows"
+    assert "dsp_00" in (failure.text or "")
+    assert "note (masked)" in (failure.text or "")
+    (error,) = cases["broken"].findall("error")
+    assert "SQLite refused the text" in error.attrib["message"]
+
+
+def test_github_gets_an_error_for_what_does_not_hold_and_no_row(shop: Path) -> None:
+    done = command(shop, "--format", "github")
+    assert done.returncode == 1
+    *commands, summary = done.stdout.splitlines()
+    assert [line.partition(",title=")[2].partition("::")[0] for line in commands] == [
+        "broken @ shop%3A could not look",
+        "one_refund @ shop%3A violated",
+    ]
+    assert all(line.startswith("::error file=invariants/shop.yaml,line=") for line in commands)
+    assert commands[1].endswith("::25 rows")
+    assert "dsp_00" not in done.stdout
+    assert summary == "3 asked: 1 violated, 1 could not look, 1 holds"
+
+
+@pytest.mark.parametrize("format", ["junit", "github"])
+def test_hostile_values_stay_values_in_a_pipelines_report(
+    shop: Path, format: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connection = sqlite3.connect(shop / "shop.db")
+    hostile = "\x1b[2J]]></failure>\u202e\r\n::error::no\uffff"
+    connection.execute("UPDATE refunds SET dispute_id = ? WHERE dispute_id = 'dsp_00'", (hostile,))
+    connection.commit()
+    connection.close()
+    monkeypatch.chdir(shop)
+    assert main(["run", "one_refund", "--format", format]) == 1
+    said = capsys.readouterr().out
+    assert said.isascii()
+    assert "\x1b" not in said
+    if format == "junit":
+        (failure,) = Xml.fromstring(said).iter("failure")  # noqa: S314 - our own
+        assert "\\x1b[2J]]></failure>\\u202e\\r\\n::error::no\\uffff" in (failure.text or "")
+    else:
+        assert len(said.splitlines()) == 2
+
+
+@pytest.mark.parametrize("format", ["junit", "github"])
+def test_unmasked_rows_are_refused_where_others_read(
+    shop: Path, format: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(shop)
+    assert main(["run", "--raw", "--format", format]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "--raw" in said.err
 
 
 def test_control_characters_in_values_are_written_out(shop: Path) -> None:

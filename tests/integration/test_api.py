@@ -286,6 +286,7 @@ def test_every_endpoint_is_in_the_openapi_document_and_in_the_docs(client: TestC
         "GET /api/v1/alerts/{number}",
         "POST /api/v1/alerts/{number}/promote",
         "GET /api/v1/databases",
+        "POST /api/v1/databases/{name}/accept",
         "POST /api/v1/runs",
         "GET /api/v1/instances",
         "GET /api/v1/catalog",

@@ -191,6 +191,22 @@ def test_another_server_on_the_same_connection_does_not_begin_the_text(
     assert scans(postgres_database) == 0
 
 
+def test_a_session_that_forgot_the_question_does_not_begin_the_text_and_is_not_sent_to_again(
+    link: PostgresLink, sent: Sent, postgres_database: FreshDatabase
+) -> None:
+    """Semantics 3.2, behind a transaction pooler: the next transaction may be in a session that prepared nothing."""
+    config = postgres_config(postgres_database.standby_url)
+    link._wire.settle()
+    link._wire.simple(b"DEALLOCATE ALL", 5.0)
+    for _ in range(2):
+        assert link.open(LIMITS, config, keep_raw=False, ahead=Ahead("SELECT id FROM t")) is None
+        assert link.position.system
+        assert link.end()
+    assert sent.times == [False]
+    link.close()
+    assert scans(postgres_database) == 0
+
+
 def test_a_text_that_nobody_reads_is_thrown_away_and_the_connection_stays_clean(
     link: PostgresLink, sent: Sent, postgres_database: FreshDatabase
 ) -> None:

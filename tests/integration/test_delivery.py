@@ -246,6 +246,20 @@ def test_a_stop_gives_back_what_was_not_begun(tmp_path: Path, slack: SlackStub) 
         service.close()
 
 
+def test_a_claim_that_has_ended_sends_nothing(service: Service, slack: SlackStub) -> None:
+    """Semantics 7.3: frozen between claim and sending, it may be another instance's by now."""
+    service.lease = timedelta(0)
+    late = service.delivery()
+    service.run()
+    assert deliver(late) == 1
+    assert slack.conversation() == []
+    assert service.states() == ["fired pending"]
+    service.lease = timedelta(seconds=60)
+    service.clock.forward(1)
+    assert deliver(service.delivery("b")) == 1
+    assert service.states() == ["fired sent"]
+
+
 def test_a_notifier_that_left_the_catalog_leaves_no_thread_behind(service: Service, slack: SlackStub) -> None:
     """A service that reloads for months must not grow."""
 

@@ -235,6 +235,16 @@ def test_messages_arrive_in_order_and_the_newest_always_comes_through(  # noqa: 
         house.store.close()
 
 
+def test_a_later_message_is_owed_from_its_own_moment(house: House) -> None:
+    """semantics 7.7, 8.1: how long it waits is not how long its episode is open."""
+    house.install(entry())
+    house.due(Outcome.VIOLATED)
+    now = house.clock.forward(timedelta(hours=3))
+    assert house.store.alerts.review("rule", DATABASE, worsen, ("oncall",))
+    newest = max((row.message for row in house.store.reads.deliveries()), key=lambda one: one.number)
+    assert (newest.reason, newest.owed_at) == (Reason.WORSENED, now)
+
+
 def test_two_instances_that_claim_at_once_do_not_claim_the_same_message(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,13 @@ TRACKED = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=Tru
 PAGES = [ROOT / name for name in TRACKED if name.endswith(".md") and (ROOT / name).exists()]
 
 # Read by tools and tests around the service, not by the service.
-NOT_SETTINGS = {"HOLDTRUE_DEBUG", "HOLDTRUE_BARRIER_URL", "HOLDTRUE_TEST_PG_BIN", "HOLDTRUE_FETCH_SYSTEM_DEPS"}
+NOT_SETTINGS = {
+    "HOLDTRUE_DEBUG",
+    "HOLDTRUE_BARRIER_URL",
+    "HOLDTRUE_SCRATCH_URL",
+    "HOLDTRUE_TEST_PG_BIN",
+    "HOLDTRUE_FETCH_SYSTEM_DEPS",
+}
 
 
 def commands() -> set[str]:

@@ -91,8 +91,13 @@ def test_a_second_statement_is_found_even_where_the_parser_gives_up() -> None:
     assert "more than one statement" in inspect_sql(sql, PG).problems[0].message
 
 
-def test_a_function_that_changes_something_is_a_warning() -> None:
-    found = warnings(item("sql: SELECT nextval('s') AS n FROM orders WHERE total < 0"))
+def test_a_function_that_changes_something_is_refused_unless_a_person_says_that_it_is_meant() -> None:
+    """semantics 1.4, 1.6."""
+    text = item("sql: SELECT nextval('s') AS n FROM orders WHERE total < 0")
+    problem = the_refusal(text)
+    assert problem.offending == "nextval"
+    assert "`inspected: true` says" in problem.message
+    found = warnings(text.rstrip("\n") + "\n    inspected: true\n")
     assert any("calls a function that changes something" in word for word in found)
 
 

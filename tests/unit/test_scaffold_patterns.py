@@ -28,6 +28,8 @@ def row(table: str, xid: int | None, *, parent: bool = False, **cells: str | Non
         (ORPHAN, Pattern.MISSING),
         ("SELECT id FROM receipts WHERE NOT EXISTS (SELECT 1 FROM invoices)", Pattern.MISSING),
         ("SELECT id FROM accounts WHERE balance < 0", Pattern.GENERAL),
+        # Not exactly one may be none as well as two.
+        ("SELECT key FROM receipts GROUP BY key HAVING count(id) <> 1", Pattern.GENERAL),
         ("SELECT 1 FROM t WHERE note = 'having count(*) > 1' -- sum(x) <> y", Pattern.GENERAL),
     ],
 )

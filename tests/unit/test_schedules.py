@@ -117,6 +117,23 @@ def test_where_clocks_change_the_next_due_time_is_ahead_and_the_same_for_everybo
     assert latest_due(schedule, "a", "payments", following) == following
 
 
+@given(
+    schedule=st.sampled_from(FOLDS),
+    change=st.sampled_from(CHANGES),
+    minutes=st.integers(min_value=-900, max_value=900),
+    hours=st.integers(min_value=0, max_value=40),
+)
+def test_an_outage_across_a_change_of_clocks_counts_each_due_time_once(schedule, change, minutes, hours):
+    """Semantics 2.5: as if somebody had been there and gone from one to the next."""
+    first = next_due(schedule, "a", "payments", change + timedelta(minutes=minutes))
+    until = first + timedelta(hours=hours)
+    walked, expected = first, 0
+    while (following := next_due(schedule, "a", "payments", walked)) <= until:
+        walked, expected = following, expected + 1
+    assert due_between(schedule, "a", "payments", first, until) == (walked, expected)
+    assert latest_due(schedule, "a", "payments", until) == walked
+
+
 def test_an_hourly_invariant_stays_fresh_for_two_hours_and_a_daily_one_for_a_day_and_an_hour():
     """Semantics 6: the lesser of twice the interval and interval + 1 h, plus the time limit."""
     limit = timedelta(seconds=10)

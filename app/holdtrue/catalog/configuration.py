@@ -23,6 +23,7 @@ from holdtrue.model import (
 )
 
 _NO_REPLICATION = (Dialect.SQLITE, Dialect.OTHER)
+_AS_WRITTEN = ("max_lag", "allow_primary", "search_path", "concurrency", "schema_file")
 
 
 def service_config(fields: Fields, environ: Mapping[str, str], problems: list[Problem]) -> ServiceConfig:
@@ -78,7 +79,11 @@ def _database(name: str, fields: Fields, environ: Mapping[str, str], problems: l
         freshness=freshness,
         timezone=timezone,
         safe_columns=None if safe is None else frozenset(safe),
-        **{key: fields.get(key) for key in ("max_lag", "allow_primary", "search_path", "concurrency") if key in fields},
+        **{
+            key: fields.get(key)
+            for key in ("max_lag", "allow_primary", "search_path", "concurrency", "schema_file")
+            if key in fields
+        },
     )
 
 

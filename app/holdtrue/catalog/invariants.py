@@ -19,6 +19,7 @@ from holdtrue.model import (
     BaseRows,
     DatabaseConfig,
     Dialect,
+    Examples,
     Interval,
     Invariant,
     Policy,
@@ -93,6 +94,7 @@ def read_invariant(
         base_rows=_base_rows(has),
         operation=has.get("promote").get("operation") if has.get("promote") else None,
         links=tuple(has.get("links", {}).items()),
+        examples=_examples(has),
         tables=tables,
         place=own.written["name"][1].place,
         **{
@@ -140,6 +142,11 @@ def _settle(fields: Fields, has: Effective) -> Settle:
 
 def _base_rows(has: Effective) -> tuple[BaseRows, ...]:
     return tuple(BaseRows(one.get("table"), tuple(one.get("where").items())) for one in has.get("base_rows", ()))
+
+
+def _examples(has: Effective) -> Examples:
+    fields = has.get("examples")
+    return Examples(fields.get("violating", ()), fields.get("healthy", ())) if fields else Examples()
 
 
 def _sql_source(has: Effective, around: Surroundings, problems: list[Problem]) -> SqlSource | None:

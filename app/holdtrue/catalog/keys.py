@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+from holdtrue.catalog.examples import ExampleShape
 from holdtrue.catalog.groups import Group, Key
 from holdtrue.catalog.secrets import literal_password
 from holdtrue.catalog.shapes import (
@@ -85,12 +86,13 @@ BASE_ROWS: Final = Group(
     ),
 )
 
-_ROWS: Final = ListOf(MapOf(ListOf(MapOf(Anything()))))
 EXAMPLES: Final = Group(
     "examples",
     (
-        Key("violating", _ROWS, "Sets of rows, by table, that the invariant must find broken."),
-        Key("healthy", _ROWS, "Sets of rows, by table, that it must find in order."),
+        Key(
+            "violating", ListOf(ExampleShape()), "Rows by table, each item a state that the invariant must find broken."
+        ),
+        Key("healthy", ListOf(ExampleShape()), "Rows by table, each item a state that it must find in order."),
     ),
 )
 
@@ -170,7 +172,7 @@ INVARIANT: Final = Group(
         Key("waive", ListOf(WAIVER), "Accepted violations, reviewed in git, each with an end.", later=True),
         Key("assumes", _LONG, "What the invariant takes for granted: shown, not proven."),
         Key("links", MapOf(_URL), "Labels and URLs; `{column}` stands for a safe column of the violation."),
-        Key("examples", EXAMPLES, "Rows that prove that the invariant can fail, and can hold.", later=True),
+        Key("examples", EXAMPLES, "Rows that prove that the invariant can fail, and can hold: `holdtrue test`."),
         Key("base_rows", ListOf(BASE_ROWS), "The rows behind a violation, which an aggregate hides."),
         Key("promote", PROMOTE, "What the barrier test of a ticket calls."),
         Key("renamed_from", NAME, "Its former name: history, ledger and a firing alert come along."),
@@ -253,8 +255,9 @@ DATABASE: Final = Group(
             "The only columns that an invariant may call safe; patterns are allowed (`refunds.*`).",
             "no cap",
         ),
+        Key("schema_file", _SHORT, "The DDL of its tables, relative to this file: `holdtrue test` builds on it."),
     ),
-    {"url": "replicas", "max_replica_lag": "max_lag", "lag": "max_lag", "schema": "search_path"},
+    {"ddl": "schema_file", "url": "replicas", "max_replica_lag": "max_lag", "lag": "max_lag", "schema": "search_path"},
 )
 
 SLACK: Final = Group(

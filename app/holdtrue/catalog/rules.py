@@ -126,7 +126,9 @@ def check_text(
                 continue
             said.add((one.message, one.at))
             message = f"`{source.key}` {one.message}"
-            problems.append(Problem(source.place(one.at), message, one.offending, fatal=one.fatal))
+            if not one.fatal and not inspected:
+                message += "; `inspected: true` says that a person has read it and means it"
+            problems.append(Problem(source.place(one.at), message, one.offending, fatal=one.fatal or not inspected))
         if not inspection.parsed and not inspection.problems and not inspected:
             problems.append(_unreadable(source, dialect))
     return found

@@ -17,13 +17,16 @@ MODULES = {
     "init": "init",
     "check": "check",
     "run": "run",
+    "test": "test",
     "serve": "serve",
     "overview": "overview",
     "history": "history",
     "alerts": "alerts",
+    "databases": "databases",
     "promote": "promote",
     "store": "store",
     "json-schema": "schema",
+    "pull-schema": "pull_schema",
     "demo": "demo",
 }
 """Every command or group of commands, in the order of the help, and the module of this package that registers it."""

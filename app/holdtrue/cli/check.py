@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from holdtrue.catalog import CONFIG, Examination, examine_files
+from holdtrue.cli.annotations import annotation, shown_path
 from holdtrue.cli.exits import ExitCode
 from holdtrue.cli.terminal import paint, say, say_json, visible
 from holdtrue.model import Problem
@@ -43,19 +44,14 @@ def check(
     Ends with 0 if the catalog can be used (warnings may be there), and with 2 if it is refused.
     """
     answer = examine_files(config, environ=environment(config, os.environ), allow_empty=allow_empty)
-    problems = [(_shown_path(config, one.place.file), one) for one in answer.problems]
+    problems = [(shown_path(config, one.place.file), one) for one in answer.problems]
     if format is CheckFormat.JSON:
         say_json(_as_data(answer, problems))
     else:
         for path, problem in problems:
-            say(_annotation(path, problem) if format is CheckFormat.GITHUB else _line(path, problem))
+            say(_annotation(config, problem) if format is CheckFormat.GITHUB else _line(path, problem))
         say(_summary(answer))
     raise typer.Exit(ExitCode.HOLDS if answer.catalog is not None else ExitCode.REFUSED)
-
-
-def _shown_path(config: Path, name: str) -> str:
-    """The path as one would type it here, so that a click on it opens the file."""
-    return str(config) if name == CONFIG else os.path.normpath(config.parent / name)
 
 
 def _line(path: str, problem: Problem) -> str:
@@ -70,14 +66,9 @@ def _sentence(problem: Problem) -> str:
     return f"{visible(problem.message)}{quoted}{hint}"
 
 
-def _annotation(path: str, problem: Problem) -> str:
-    def escaped(text: str, *, value: bool) -> str:
-        text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-        return text.replace(":", "%3A").replace(",", "%2C") if value else text
-
+def _annotation(config: Path, problem: Problem) -> str:
     level = "error" if problem.fatal else "warning"
-    place = f"file={escaped(visible(path), value=True)},line={problem.place.line},col={problem.place.column}"
-    return f"::{level} {place}::{escaped(_sentence(problem), value=False)}"
+    return annotation(level, _sentence(problem), config=config, place=problem.place)
 
 
 def _summary(answer: Examination) -> str:

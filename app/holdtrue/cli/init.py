@@ -15,7 +15,7 @@ from holdtrue.cli.exits import ExitCode
 from holdtrue.cli.terminal import complain, say, visible
 
 _SECRET = "HOLDTRUE_LEDGER_SECRET"  # noqa: S105  the variable's name
-_FILES = ("holdtrue.yaml", "invariants/first.yaml")
+_FILES = ("holdtrue.yaml", "invariants/first.yaml", "schema.sql")
 _IGNORED = (".env", "holdtrue.db*")
 
 
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 def init(
     folder: Annotated[Path, typer.Argument(help="Where; it is made if it is not there.")] = Path(),
 ) -> None:
-    """Write a commented holdtrue.yaml, invariants/ with a first invariant, .env with a secret, and lines in .gitignore.
+    """Write a commented holdtrue.yaml, a first invariant, its tables, .env with a secret, and lines in .gitignore.
 
     Nothing that is there is overwritten: if a file is in the way, nothing is written and the exit code is 2.
     """
@@ -43,7 +43,8 @@ def init(
         raise typer.Exit(ExitCode.REFUSED) from problem
     say()
     say(
-        "Next: `holdtrue check` reads it all; holdtrue.yaml says how to make the first database; `holdtrue run` asks it."
+        "Next: `holdtrue check` reads it all; `holdtrue test` proves that the first invariant can fail; holdtrue.yaml says how"
+        " to make the first database; `holdtrue run` asks it."
     )
 
 

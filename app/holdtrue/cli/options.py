@@ -16,6 +16,15 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class ReportFormat(StrEnum):
+    """How a command that judges prints: for people, for programs, or for a pipeline's own pages."""
+
+    TEXT = "text"
+    JSON = "json"
+    JUNIT = "junit"
+    GITHUB = "github"
+
+
 ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", "-c", metavar="FILE", help="holdtrue.yaml [HOLDTRUE_CONFIG; default: ./holdtrue.yaml]"),
@@ -25,3 +34,10 @@ UrlOption = Annotated[
     typer.Option("--url", metavar="URL", help="The running service to ask, instead of the store. [HOLDTRUE_URL]"),
 ]
 FormatOption = Annotated[Format, typer.Option("--format", help="text, or json for programs.")]
+ReportFormatOption = Annotated[
+    ReportFormat, typer.Option("--format", help="text, json for programs, junit (XML), or github (annotations).")
+]
+SelectOption = Annotated[
+    list[str] | None,
+    typer.Option("--select", "-s", metavar="KIND:VALUE", help="tag:…, owner:… or database:…; may be repeated."),
+]

@@ -53,6 +53,18 @@ class Reading(Protocol):
         """
         ...
 
+    def databases(self) -> Json:
+        """The databases in force."""
+        ...
+
+    def accept_server(self, database: str) -> Json:
+        """Accept another server under a database's name.
+
+        Raises:
+            NotFound: no such database, or no other server was met.
+        """
+        ...
+
 
 @contextmanager
 def open_reading(config: Path | None, url: str | None) -> Iterator[Reading]:
@@ -144,6 +156,14 @@ class ThroughService:
         """One episode."""
         return self._client.get("alerts", str(number))
 
+    def databases(self) -> Json:
+        """The databases in force."""
+        return self._client.get("databases")
+
+    def accept_server(self, database: str) -> Json:
+        """Accept another server under a database's name."""
+        return self._client.post("databases", database, "accept")
+
 
 class ThroughStore:
     """Reads the store itself, under the catalog that is in force there."""
@@ -189,6 +209,21 @@ class ThroughStore:
         from holdtrue import reports
 
         return reports.alert(self._store.alerts.get(number), self._store.now())
+
+    def databases(self) -> Json:
+        """The databases in force."""
+        from holdtrue import reports
+
+        return reports.databases(self._in_force()[0], self._store.systems.all_refused())
+
+    def accept_server(self, database: str) -> Json:
+        """Accept another server under a database's name; audited as ``by store``."""
+        from holdtrue import reports
+
+        catalog, _generation = self._in_force()
+        if catalog is None or catalog.database(database) is None:
+            raise NotFound(f"no database {database} is in force")
+        return reports.another_server(self._store.systems.accept_refused(database, "by store")) or {}
 
     def _invariant(self, name: str) -> Invariant:
         catalog, _generation = self._in_force()

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import secrets
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated
 
-import structlog
 import typer
 
 from holdtrue.catalog import load_catalog
+from holdtrue.cli.annotations import annotation, shown_path
 from holdtrue.cli.exits import ExitCode, worst
-from holdtrue.cli.options import ConfigOption, Format, FormatOption
+from holdtrue.cli.junit import Case, CaseResult, junit
+from holdtrue.cli.options import ConfigOption, ReportFormat, ReportFormatOption, SelectOption
+from holdtrue.cli.progress import progress
+from holdtrue.cli.quiet import no_log
 from holdtrue.cli.terminal import paint, say, say_json, table, visible
+from holdtrue.errors import Refused
 from holdtrue.inspection import Asked, ask_now, choose, connected
 from holdtrue.ledger import KeyHasher
 from holdtrue.model import Failure, FailureReason, Outcome, Position, Returns, Row, show_duration, show_moment
@@ -47,11 +48,8 @@ def register(app: typer.Typer) -> None:
 
 def run(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Invariants; all if none.")] = None,
-    select: Annotated[
-        list[str] | None,
-        typer.Option("--select", "-s", metavar="KIND:VALUE", help="tag:…, owner:… or database:…; may be repeated."),
-    ] = None,
-    format: FormatOption = Format.TEXT,
+    select: SelectOption = None,
+    format: ReportFormatOption = ReportFormat.TEXT,
     raw: Annotated[
         bool, typer.Option("--raw", help="Show unmasked rows and the servers' own messages, on this terminal only.")
     ] = False,
@@ -62,6 +60,8 @@ def run(
     Judges only the runs it has just made. Ends with 0 if all hold, 1 if one is violated, 2 if the catalog or the
     arguments are refused, 3 if one could not be looked at (1 wins over 3).
     """
+    if raw and format in (ReportFormat.JUNIT, ReportFormat.GITHUB):
+        raise Refused(f"--raw shows unmasked rows, and --format {format} is for others to read", remedy="leave one out")
     settings = load_settings(config, os.environ)
     environ = environment(settings.config, os.environ)
     catalog = load_catalog(settings.config, environ=environ)
@@ -69,42 +69,24 @@ def run(
     # With the service's secret masked values read as on its pages; without one they are stand-ins of this run alone.
     secret = settings.ledger_secret
     hasher = KeyHasher(secret.get_secret_value().encode() if secret is not None else secrets.token_bytes(32))
-    with _no_log(), connected(catalog, environ, settings.config.parent) as databases:
-        answers = ask_now(databases, catalog, chosen, hasher, raw=raw, on_done=_progress(len(chosen)))
+    with no_log(), connected(catalog, environ, settings.config.parent) as databases:
+        answers = ask_now(databases, catalog, chosen, hasher, raw=raw, on_done=progress(len(chosen), "asked"))
     code = worst(_EXITS[one.outcome] for one in answers)
-    if format is Format.JSON:
-        say_json({"exit_code": int(code), "asked": [_as_data(one) for one in answers]})
-    else:
-        for one in answers:
-            _say(one)
-        say(_summary(answers))
+    match format:
+        case ReportFormat.JSON:
+            say_json({"exit_code": int(code), "asked": [_as_data(one) for one in answers]})
+        case ReportFormat.JUNIT:
+            say(junit("holdtrue run", [_case(one, settings.config) for one in answers]))
+        case ReportFormat.GITHUB:
+            for one in answers:
+                if one.outcome is not Outcome.HELD:
+                    say(_annotation(one, settings.config))
+            say(_summary(answers))
+        case _:
+            for one in answers:
+                _say(one)
+            say(_summary(answers))
     raise typer.Exit(code)
-
-
-@contextmanager
-def _no_log() -> Iterator[None]:
-    """Within: no log line between the answers; what it would say of a replica is in them."""
-    former = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    try:
-        yield
-    finally:
-        structlog.configure(**former)
-
-
-def _progress(total: int) -> Callable[[Asked], None]:
-    """A counter on standard error, only where a person watches."""
-    if not sys.stderr.isatty() or total < 2:
-        return lambda _: None
-    done = [0]
-
-    def count(_: Asked) -> None:
-        done[0] += 1
-        line = f"\r{done[0]}/{total} asked" if done[0] < total else "\r" + " " * 30 + "\r"
-        sys.stderr.write(line)
-        sys.stderr.flush()
-
-    return count
 
 
 def _say(one: Asked) -> None:
@@ -203,6 +185,36 @@ def _summary(answers: tuple[Asked, ...]) -> str:
         counts[word] = counts.get(word, 0) + 1
     said = ", ".join(f"{counts[word]} {word}" for word in ("violated", "could not look", "holds") if word in counts)
     return f"{len(answers)} asked: {said}"
+
+
+def _case(one: Asked, config: Path) -> Case:
+    results = {Outcome.HELD: CaseResult.PASSED, Outcome.VIOLATED: CaseResult.FAILURE}
+    place = one.invariant.place
+    return Case(
+        suite=one.database,
+        group=one.database,
+        name=one.invariant.name,
+        seconds=one.duration.total_seconds(),
+        result=results.get(one.outcome, CaseResult.ERROR),
+        kind=_WORDS[one.outcome][0],
+        message=_message(one),
+        body=[*([one.invariant.description] if one.invariant.description else []), *_details(one)],
+        file=shown_path(config, place.file) if place else "",
+        line=place.line if place else 0,
+    )
+
+
+def _annotation(one: Asked, config: Path) -> str:
+    # No rows here: an annotation is read by whoever may read the pull request.
+    title = f"{one.invariant.name} @ {one.database}: {_WORDS[one.outcome][0]}"
+    message = "\n".join(filter(None, (_message(one), one.invariant.description)))
+    return annotation("error", message, config=config, place=one.invariant.place, title=title)
+
+
+def _message(one: Asked) -> str:
+    if one.outcome is Outcome.ERRORED or one.examined is None:
+        return _failure(one.failure) if one.failure is not None else "could not look"
+    return _count(one)
 
 
 def _as_data(one: Asked) -> dict[str, object]:

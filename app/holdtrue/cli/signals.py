@@ -9,7 +9,8 @@ from __future__ import annotations
 import select
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -67,6 +68,17 @@ class Stopping:
     def is_set(self) -> bool:
         """Whether we were asked to stop."""
         return self.wait(0)
+
+
+@contextmanager
+def ended_like_ctrl_c(*wanted: signal.Signals) -> Iterator[None]:
+    """Within, on the main thread: these signals raise KeyboardInterrupt, so that what was made is taken away again."""
+    former = {one: signal.signal(one, signal.default_int_handler) for one in wanted}
+    try:
+        yield
+    finally:
+        for one, handler in former.items():
+            signal.signal(one, handler)
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:

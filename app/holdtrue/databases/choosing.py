@@ -49,4 +49,4 @@ def speak_for(failures: Sequence[tuple[str, Failure]]) -> Failure:
     ranks = {reason: place for place, reason in enumerate(_RANK)}
     _, worst = min(failures, key=lambda one: ranks.get(one[1].reason, len(_RANK)))
     sentence = "; ".join(f"{name}: {failure.sentence}" for name, failure in failures)
-    return Failure(worst.reason, sentence, worst.sqlstate, raw=worst.raw)
+    return Failure(worst.reason, sentence, worst.sqlstate, raw=worst.raw, stood=worst.stood)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
+from holdtrue.databases.describing import Described
 from holdtrue.databases.freshness import decide_freshness, measured_lag
 from holdtrue.databases.logins import read_login
 from holdtrue.databases.looks import Ahead, Answer, Limits, Mask, OnColumns, Streamed
@@ -22,13 +23,13 @@ from holdtrue.databases.postgresql_opening import (
     BEGIN,
     NOT_PREPARED,
     Opened,
-    guarded_values,
+    guarded_question,
     milliseconds,
     opening_message,
     prepare_message,
-    question_name,
     read_opening,
 )
+from holdtrue.databases.postgresql_schema import describe_with_parents
 from holdtrue.databases.postgresql_text import refuse_unless_query
 from holdtrue.databases.postgresql_wire import END_SECONDS, Stopped, Wire
 from holdtrue.databases.sqlstates import explain, explain_refusal
@@ -178,11 +179,11 @@ class PostgresLink:
         if vouched is None:
             return None
         self._asked_at = time.monotonic()
-        values = guarded_values(self._config, self._limits, self._system[0], vouched)
-        name = question_name(any_bytes=self._any_bytes)
+        known, any_bytes = self._system[0], self._any_bytes
+        question = guarded_question(self._config, self._limits, vouched, any_bytes=any_bytes, known=known)
         seconds = self._limits.statement.total_seconds()
         try:
-            row = self._wire.send_ahead(BEGIN.encode(), name.encode(), values, ahead.text.encode(), seconds)
+            row = self._wire.send_ahead(BEGIN.encode(), question, ahead.text.encode(), seconds)
         except Stopped:
             # Whatever it was, the longer way says it in full.
             self._last = None
@@ -292,6 +293,14 @@ class PostgresLink:
         unusable = self._unusable()
         blocked = "" if unusable is None else "the run was cut short before base rows could be read"
         return take_evidence(self, key=key, columns=columns, row=row, base_rows=base_rows, mask=mask, blocked=blocked)
+
+    def describe(self, tables: Sequence[str]) -> Described | Failure:
+        """The DDL of tables and their parents, as far as the role may see them."""
+        seconds = timedelta(seconds=min(self._limits.declared.total_seconds(), _SIDE_SECONDS))
+        try:
+            return describe_with_parents(self, tables, seconds)
+        except Stopped as stopped:
+            return self._of_server(stopped.failure)
 
     def end(self) -> bool:
         """Roll back and release session locks (semantics 3.6)."""

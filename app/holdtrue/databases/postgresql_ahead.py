@@ -14,8 +14,6 @@ from holdtrue.model import DatabaseConfig, Freshness
 Vouched = tuple[str, str | None, str | None, str | None, str | None]
 """Role, least log position, timeline, seconds of lag and of silence: what the opening's guard compares with."""
 
-NOT_GUARDED: tuple[None, ...] = (None,) * 5
-
 
 def vouch(ahead: Ahead, last: Opened | None, system: str, config: DatabaseConfig) -> Vouched | None:
     """What the server must find to be true of itself before it goes on to the text; None where the text has to wait.

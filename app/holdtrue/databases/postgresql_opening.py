@@ -108,7 +108,7 @@ def prepare_message(*, any_bytes: bool = False) -> bytes:
     The name carries the question's checksum: whoever prepared it in this session prepared the same.
     """
     types = ", ".join(["text"] * (len(_VARYING) + 1 + len(_GUARDED_BY)))
-    return f"PREPARE {question_name(any_bytes=any_bytes)}({types}) AS {_prepared_question(any_bytes)}".encode()
+    return f"PREPARE {_name(any_bytes=any_bytes)}({types}) AS {_prepared_question(any_bytes)}".encode()
 
 
 def _encoding(any_bytes: bool) -> str:
@@ -116,8 +116,7 @@ def _encoding(any_bytes: bool) -> str:
 
 
 @cache
-def question_name(*, any_bytes: bool) -> str:
-    """The name of the prepared question."""
+def _name(*, any_bytes: bool) -> str:
     return f"holdtrue_{zlib.crc32(_prepared_question(any_bytes).encode()):08x}"
 
 
@@ -144,16 +143,22 @@ def opening_message(
     return _message(_values(config, limits, known), bare, prepared, any_bytes)
 
 
-def guarded_values(
-    config: DatabaseConfig, limits: Limits, known: str, vouched: Sequence[str | None]
-) -> list[bytes | None]:
-    """The prepared question's values for an opening that a text follows in the same message (``postgresql_ahead``)."""
-    return [*_encoded(_values(config, limits, known)), *_encoded(tuple(vouched))]
+def guarded_question(
+    config: DatabaseConfig, limits: Limits, vouched: Sequence[str | None], *, any_bytes: bool, known: str
+) -> bytes:
+    """The prepared question of an opening that a text follows in the same message, with what the server must vouch for.
+
+    It stands in the text of a statement: a pooler that keeps account of the protocol's own prepared statements does not
+    know those of SQL.
+    """
+    guards = ",".join(["NULL" if value is None else quote_literal(value) for value in vouched])
+    return f"{_executed(_values(config, limits, known), any_bytes)},{guards})".encode()
 
 
 @lru_cache(maxsize=512)
-def _encoded(values: tuple[str | None, ...]) -> tuple[bytes | None, ...]:
-    return tuple([None if one is None else one.encode() for one in values])
+def _executed(values: tuple[str | None, ...], any_bytes: bool) -> str:
+    shown = ["NULL" if value is None else quote_literal(value) for value in values]
+    return f"EXECUTE {_name(any_bytes=any_bytes)}({', '.join(shown)}"
 
 
 def _values(config: DatabaseConfig, limits: Limits, known: str) -> tuple[str | None, ...]:
@@ -167,11 +172,10 @@ def _values(config: DatabaseConfig, limits: Limits, known: str) -> tuple[str | N
 
 @lru_cache(maxsize=512)
 def _message(values: tuple[str | None, ...], bare: bool, prepared: bool, any_bytes: bool) -> bytes:
-    shown = ["NULL" if value is None else quote_literal(value) for value in values]
     if prepared:
-        shown += ["NULL"] * len(_GUARDED_BY)
-        question = f"EXECUTE {question_name(any_bytes=any_bytes)}({', '.join(shown)})"
+        question = f"{_executed(values, any_bytes)}{', NULL' * len(_GUARDED_BY)})"
     else:
+        shown = ["NULL" if value is None else quote_literal(value) for value in values]
         question = _question(shown, _encoding(any_bytes), _BARE if bare else _FULL)
     return f"{BEGIN};{question}".encode()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
+from holdtrue.databases.describing import Described
 from holdtrue.model import Row
 
 
@@ -181,6 +182,30 @@ def describe(asking: Asking, tables: tuple[Table, ...], within: timedelta) -> tu
         cached = asking.schema_cache[cache_key] = _describe(asking, tables, within)
     ddl, left_out = cached
     return str(ddl), tuple(left_out)
+
+
+def describe_with_parents(asking: Asking, written: Sequence[str], within: timedelta) -> Described:
+    """The DDL of the tables that a catalog wrote, and of all that they refer to."""
+    found: dict[int, Table] = {}
+    missing = []
+    waiting = []
+    for name in written:
+        table = find_table(asking, name, within)
+        if table is None:
+            missing.append(name)
+        else:
+            waiting.append(table)
+    while waiting:
+        table = waiting.pop()
+        if table.oid in found:
+            continue
+        found[table.oid] = table
+        parents = (find_table(asking, one.parent, within) for one in table.foreign_keys)
+        waiting += [one for one in parents if one is not None]
+    if not found:
+        return Described("", (), (), tuple(missing))
+    ddl, left_out = describe(asking, tuple(found.values()), within)
+    return Described(ddl, tuple(sorted(one.name for one in found.values())), left_out, tuple(missing))
 
 
 def _describe(asking: Asking, tables: tuple[Table, ...], within: timedelta) -> tuple[str, tuple[str, ...]]:

@@ -163,10 +163,8 @@ class Wire:
         self._pg.set_single_row_mode()
         self._flush(until)
 
-    def send_ahead(
-        self, begin: bytes, question: bytes, values: Sequence[bytes | None], text: bytes, seconds: float
-    ) -> Row:
-        """Begin and ask a prepared question, with the text right behind in the same message; the question's first row.
+    def send_ahead(self, begin: bytes, question: bytes, text: bytes, seconds: float) -> Row:
+        """Begin and ask a question of ours, with the text right behind in the same message; the question's first row.
 
         The text is a statement of its own in the extended protocol. The server goes on to it only after the question has
         succeeded; what it gives is read by ``rows``, or thrown away unseen by ``end``.
@@ -182,7 +180,7 @@ class Wire:
             pg.enter_pipeline_mode()
             self._ahead = True
             pg.send_query_params(begin, None)
-            pg.send_query_prepared(question, values)
+            pg.send_query_params(question, None)
             pg.send_query_params(text, None)
             pg.pipeline_sync()
             self._flush(until)

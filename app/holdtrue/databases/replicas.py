@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -218,7 +219,7 @@ class _OneLook:
                     problem = check_position(kept.link.position, self._newest_good, self._accepted_system)
                 if problem is not None:
                     clean = kept.link.end()
-                    failures.append((name, problem))
+                    failures.append((name, replace(problem, stood=kept.link.opened)))
                     continue
                 answer = examine(kept.link)
                 streamed = kept.link.streamed

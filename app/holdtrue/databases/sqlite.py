@@ -12,9 +12,10 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from holdtrue.databases.columns import unique_names
+from holdtrue.databases.describing import Described
 from holdtrue.databases.logins import read_login
 from holdtrue.databases.looks import Ahead, Answer, Limits, Mask, OnColumns, Streamed
-from holdtrue.databases.sqlite_evidence import take_evidence
+from holdtrue.databases.sqlite_evidence import describe_with_parents, take_evidence
 from holdtrue.databases.sqlite_values import show, show_text
 from holdtrue.databases.sqlstates import timeout
 from holdtrue.model import (
@@ -196,6 +197,13 @@ class SqliteLink:
         """Take base rows, parents and schema; what cannot be had is said and never raised (semantics 9.1)."""
         blocked = "" if self._connection.in_transaction else "the transaction had ended before base rows could be read"
         return take_evidence(self, key=key, columns=columns, row=row, base_rows=base_rows, mask=mask, blocked=blocked)
+
+    def describe(self, tables: Sequence[str]) -> Described | Failure:
+        """The DDL of tables and their parents, as the file keeps it."""
+        try:
+            return describe_with_parents(self, tables)
+        except Stopped as stopped:
+            return stopped.failure
 
     def end(self) -> bool:
         """Roll back."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Protocol
 
+from holdtrue.databases.describing import Described
 from holdtrue.databases.looks import Mask
 from holdtrue.databases.sqlite_values import show
 from holdtrue.model import BaseRows, Column, Evidence, EvidenceRow, Failure, Position, Row
@@ -261,6 +262,24 @@ def _describe(taken: _Taken, tables: tuple[str, ...]) -> tuple[str, tuple[str, .
         else:
             left_out.append(f"{kind} {name} on {table}")
     return "\n".join([*made, *indexes]) + "\n", tuple(left_out)
+
+
+def describe_with_parents(asking: Asking, written: Sequence[str]) -> Described:
+    """The DDL of the tables that a catalog wrote, and of all that they refer to."""
+    taken = _Taken(asking, lambda _table, _column, _type, _value: None, time.monotonic() + SECONDS_LIMIT)
+    found: dict[str, _Table] = {}
+    missing = [name for name in written if _find(taken, name) is None]
+    waiting = [table for name in written if (table := _find(taken, name)) is not None]
+    while waiting:
+        table = waiting.pop()
+        if table.name in found:
+            continue
+        found[table.name] = table
+        waiting += [parent for one in table.foreign if (parent := _find(taken, one.parent)) is not None]
+    if not found:
+        return Described("", (), (), tuple(missing))
+    ddl, left_out = _describe(taken, tuple(found))
+    return Described(ddl, tuple(sorted(found)), left_out, tuple(missing))
 
 
 def _quote(identifier: str) -> str:

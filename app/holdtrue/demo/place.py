@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from holdtrue.demo.schema import ddl
 from holdtrue.errors import Refused
 
 _LOCK = ".lock"
@@ -26,6 +27,7 @@ store: {{url: "sqlite:///holdtrue.db"}}
 databases:
   payments:
 {database}
+    schema_file: schema.sql    # `holdtrue test` proves on a scratch copy of it that every invariant can fail
 notifiers:
   oncall: {{kind: slack, channel: "{channel}", token: "${{{slack}}}"{api}}}
 """
@@ -99,7 +101,7 @@ class Place:
         return self.folder / "tests" / "incidents"
 
     def write(self, *, replica_url: str = "", slack_url: str = "", slack_channel: str = "#payments") -> None:
-        """Write ``holdtrue.yaml``, the four invariants and a ``.env`` with secrets of its own.
+        """Write ``holdtrue.yaml``, the four invariants, the DDL of their tables and a ``.env`` with secrets of its own.
 
         ``replica_url`` is a PostgreSQL replica; without one the database is a SQLite file in the folder. Without
         ``slack_url`` messages go to Slack itself.
@@ -118,6 +120,8 @@ class Place:
         pace = f"interval: {INTERVAL}, timeout: {TIME_LIMIT}"
         text = text.replace("interval: 15m", pace, 1).replace("confirm: 45s", "confirm: 1s", 1)
         (self.folder / "invariants" / "refunds.yaml").write_text(text, encoding="utf-8")
+        tables = ddl("postgresql" if replica_url else "sqlite")
+        (self.folder / "schema.sql").write_text(tables, encoding="utf-8")
         self._write_secret()
         self.deploy(fixed=False)
         (self.folder / ".gitignore").write_text("*\n", encoding="utf-8")

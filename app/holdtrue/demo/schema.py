@@ -15,8 +15,11 @@ from sqlalchemy import (
     Table,
     create_engine,
     event,
+    make_url,
     text,
 )
+from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.sql import ClauseElement
 
 metadata = MetaData()
 
@@ -97,6 +100,14 @@ def open_engine(url: str, **options: Any) -> Engine:  # noqa: ANN401  SQLAlchemy
 def create(engine: Engine) -> None:
     """Make the tables as the racy service has them: nothing in the schema forbids a second refund."""
     metadata.create_all(engine)
+
+
+def ddl(dialect: str) -> str:
+    """The same tables as a schema file of ``sqlite`` or ``postgresql``."""
+    compiled = make_url(f"{dialect}://").get_dialect()()
+    statements: list[ClauseElement] = [CreateTable(table) for table in metadata.sorted_tables]
+    statements += [CreateIndex(index) for table in metadata.sorted_tables for index in sorted(table.indexes, key=str)]
+    return "".join(f"{str(one.compile(dialect=compiled)).strip()};\n" for one in statements)
 
 
 def forbid_second_refunds(engine: Engine) -> None:

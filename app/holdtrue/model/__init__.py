@@ -38,6 +38,13 @@ from holdtrue.model.databases import (
     ServiceConfig,
     StoreConfig,
 )
+from holdtrue.model.examples import (
+    Example,
+    ExampleRow,
+    Examples,
+    ExampleValue,
+    FromNow,
+)
 from holdtrue.model.invariants import (
     NAME_LIMIT,
     NAME_PATTERN,
@@ -115,9 +122,14 @@ __all__ = [
     "Event",
     "Evidence",
     "EvidenceRow",
+    "Example",
+    "ExampleRow",
+    "ExampleValue",
+    "Examples",
     "Failure",
     "FailureReason",
     "Freshness",
+    "FromNow",
     "Generation",
     "Health",
     "Incident",

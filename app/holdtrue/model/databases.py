@@ -50,7 +50,10 @@ class ReplicaConfig:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseConfig:
-    """A named logical database and how it may be asked."""
+    """A named logical database and how it may be asked.
+
+    ``schema_file`` is the DDL of its tables, relative to ``holdtrue.yaml``: what a scratch database is made of.
+    """
 
     name: str
     dialect: Dialect
@@ -62,6 +65,7 @@ class DatabaseConfig:
     search_path: str | None = None
     concurrency: int = 4
     safe_columns: frozenset[str] | None = None
+    schema_file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

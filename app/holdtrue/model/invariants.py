@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from holdtrue.model.examples import Examples
 from holdtrue.model.problems import Place
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]*$"
@@ -120,6 +121,7 @@ class Invariant:
     links: tuple[tuple[str, str], ...] = ()
     renamed_from: str | None = None
     inspected: bool = False
+    examples: Examples = field(default_factory=Examples)
     tables: tuple[str, ...] = ()
     place: Place | None = None
 

@@ -78,7 +78,8 @@ class Failure:
     """Why we could not look, in our own words; never the server's message (semantics 3.5).
 
     ``sqlstate`` and ``position`` (in the invariant's text, counted from 1) come from the server. ``raw`` is the server's
-    message: only ``holdtrue run --raw`` keeps it, and only for the caller's terminal.
+    message: only ``holdtrue run --raw`` keeps it, and only for the caller's terminal. ``stood`` is where the replica stood
+    that would not do, if it said so.
     """
 
     reason: FailureReason
@@ -86,6 +87,7 @@ class Failure:
     sqlstate: str | None = None
     position: int | None = None
     raw: str | None = None
+    stood: Position | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,8 @@ class Position:
     ``log_position`` is an LSN on PostgreSQL; ``snapshot`` is ``pg_current_snapshot()``; ``in_progress`` the transaction ids
     of its band that were running, or None if the band was not read. On MariaDB and MySQL ``log_position`` is the GTID set that
     the snapshot holds at most, and ``snapshot`` the one that it surely holds. ``moment`` is the database's own now(). Dialects
-    without a notion leave it empty. ``role`` is ``standby``, ``primary`` or ``file``.
+    without a notion leave it empty. ``role`` is ``standby``, ``primary`` or ``file``. ``failover`` marks a timeline that is
+    newer than the newest good run's.
     """
 
     replica: str
@@ -108,6 +111,7 @@ class Position:
     in_progress: tuple[int, ...] | None = None
     lag: timedelta | None = None
     freshness_proven: bool = False
+    failover: bool = False
 
 
 @dataclass(frozen=True, slots=True)

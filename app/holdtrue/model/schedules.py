@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
@@ -70,7 +71,9 @@ def due_between(
             return first, 0
         return newest, max(1, round((newest - first) / schedule.every))
     newest, passed = first, 0
-    while (following := _next_cron(schedule, newest)) <= until:
+    for following in _walk(schedule, first):
+        if following > until:
+            break
         if passed == _MISSED_COUNTED:
             return latest_due(schedule, invariant, database, until), passed
         newest, passed = following, passed + 1
@@ -91,17 +94,20 @@ def fresh_for(schedule: Schedule, timeout: timedelta) -> timedelta:
 
 
 def _next_cron(schedule: Cron, after: datetime) -> datetime:
-    """The first due time later than ``after``.
+    return next(_walk(schedule, after))
+
+
+def _walk(schedule: Cron, after: datetime) -> Iterator[datetime]:
+    """Every due time later than ``after``, in order.
 
     Near a change of clocks the walk begins well before it: begun within an hour that comes twice, cronsim answers with a
     moment that lies behind, or with one that nobody sees who asked earlier.
     """
     zone = ZoneInfo(schedule.timezone)
     changing = (after - _NEAR).astimezone(zone).utcoffset() != (after + _NEAR).astimezone(zone).utcoffset()
-    walk = CronSim(schedule.line, (after - 2 * _NEAR if changing else after).astimezone(zone))
-    while (moment := next(walk).astimezone(UTC)) <= after:
-        pass
-    return moment
+    for local in CronSim(schedule.line, (after - 2 * _NEAR if changing else after).astimezone(zone)):
+        if (moment := local.astimezone(UTC)) > after:
+            yield moment
 
 
 @lru_cache(maxsize=4096)

@@ -24,6 +24,7 @@ from holdtrue.model import (
     FailureReason,
     Invariant,
     Outcome,
+    Position,
     Run,
     RunKind,
     Situation,
@@ -102,7 +103,7 @@ class Monitor:
         started_at, started = self._now(), time.monotonic()
         looked = self._look(invariant, before, database.timezone, started_at)
         duration = timedelta(seconds=time.monotonic() - started)
-        run = self._as_run(claim, looked, started_at, duration)
+        run = self._as_run(claim, looked, started_at, duration, before.newest_good)
         self._observer.run_ended(claim.database, run.outcome, duration)
         if claim.missed:
             self._observer.missed(claim.database, claim.missed)
@@ -166,7 +167,14 @@ class Monitor:
             return _Looked(answer, Comparison(), answer.failure)
         return _Looked(answer, compare(answer.tallied, complete=answer.complete), answer.failure)
 
-    def _as_run(self, claim: Claim, looked: _Looked, started_at: datetime, duration: timedelta) -> Run:
+    def _as_run(
+        self,
+        claim: Claim,
+        looked: _Looked,
+        started_at: datetime,
+        duration: timedelta,
+        newest_good: Position | None,
+    ) -> Run:
         examined, comparison = looked.examined, looked.comparison
         common = Run(
             invariant=claim.invariant,
@@ -183,6 +191,7 @@ class Monitor:
             complete=False,
             duration=duration,
             instance=self._instance,
+            position=looked.failure.stood if looked.failure is not None else None,
         )
         if examined is None:
             return common
@@ -201,7 +210,7 @@ class Monitor:
             complete=examined.complete,
             of_a_sample=comparison.of_a_sample,
             rebaselined=comparison.rebaselined,
-            position=examined.position,
+            position=_after(newest_good, examined.position),
             statement=examined.statement,
             sample=ledger.with_novelties(tallied.sample, comparison),
         )
@@ -229,6 +238,13 @@ class Monitor:
             missed=claim.missed,
             instance=self._instance,
         )
+
+
+def _after(newest_good: Position | None, here: Position) -> Position:
+    """The position, marked if a failover lies between the newest good run and it (semantics 2.3)."""
+    if newest_good is None or newest_good.system != here.system:
+        return here
+    return replace(here, failover=True) if here.timeline > newest_good.timeline > 0 else here
 
 
 def decide(finished: Finished, situation: Situation, now: datetime) -> Decision:

@@ -17,9 +17,7 @@ _QUIET = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)
 _NAME = r'"?([^\W\d]\w*)"?'
 _SUM = re.compile(rf"\bsum\s*\(\s*(?:{_NAME}\s*\.\s*)?{_NAME}", re.IGNORECASE)
 _DIFFERS = re.compile(r"<>|!=|\bis\s+distinct\s+from\b", re.IGNORECASE)
-_MORE_THAN_ONE = re.compile(
-    r"\bhaving\b.*\bcount\s*\(.*?\)\s*(?:>\s*1|>=\s*2|<>\s*1|!=\s*1)\b", re.IGNORECASE | re.DOTALL
-)
+_MORE_THAN_ONE = re.compile(r"\bhaving\b.*\bcount\s*\(.*?\)\s*(?:>\s*1|>=\s*2)\b", re.IGNORECASE | re.DOTALL)
 _CLOCK = re.compile(
     r"\b(?:now\s*\(|\w+_timestamp\b|current_timestamp|localtimestamp|datetime\s*\(|julianday\s*\(|unixepoch\s*\()", re.I
 )

@@ -25,6 +25,7 @@ from holdtrue.store.records import (
     no_hold,
 )
 from holdtrue.store.store import Store, open_store
+from holdtrue.store.systems import OtherServer
 
 __all__ = [
     "AlertDetail",
@@ -39,6 +40,7 @@ __all__ = [
     "Hold",
     "InstanceRow",
     "KeptEvidence",
+    "OtherServer",
     "OverviewRow",
     "OwedMessage",
     "OwedRow",

@@ -44,6 +44,7 @@ def position_text(position: Position | None) -> str | None:
             None if position.in_progress is None else list(position.in_progress),
             None if position.lag is None else position.lag // timedelta(microseconds=1),
             position.freshness_proven,
+            position.failover,
         ]
     )
 
@@ -52,7 +53,7 @@ def position_of(text: str | None) -> Position | None:
     """The position again."""
     if text is None:
         return None
-    replica, moment, role, system, timeline, log_position, snapshot, in_progress, lag, proven = json.loads(text)
+    replica, moment, role, system, timeline, log_position, snapshot, in_progress, lag, proven, failover = json.loads(text)
     return Position(
         replica,
         datetime.fromisoformat(moment),
@@ -64,6 +65,7 @@ def position_of(text: str | None) -> Position | None:
         None if in_progress is None else tuple(in_progress),
         None if lag is None else timedelta(microseconds=lag),
         proven,
+        failover,
     )
 
 

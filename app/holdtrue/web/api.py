@@ -220,20 +220,14 @@ def _add_inventory(router: APIRouter, service: WebService) -> None:
     @router.get("/databases", summary="The databases of the catalog in force; nothing of how to reach them")
     def databases() -> Json:
         catalog = service.catalog()
-        return {
-            "databases": [
-                {
-                    "name": one.name,
-                    "dialect": one.dialect.value,
-                    "replicas": [replica.name for replica in one.replicas],
-                    "freshness": one.freshness.value,
-                    "max_lag_seconds": reports.seconds(one.max_lag),
-                    "allow_primary": one.allow_primary,
-                    "concurrency": one.concurrency,
-                }
-                for one in (catalog.config.databases if catalog is not None else ())
-            ]
-        }
+        return reports.databases(catalog, service.store.systems.all_refused())
+
+    @router.post("/databases/{name}/accept", summary="Accept the other server that was met under a database's name")
+    def accept(name: str, request: Request) -> Json:
+        catalog = service.catalog()
+        if catalog is None or catalog.database(name) is None:
+            raise NotFound(f"no database {name} is in force")
+        return reports.another_server(service.store.systems.accept_refused(name, request.state.who)) or {}
 
     @router.get("/instances", summary="The processes that run, by their heartbeats")
     def instances() -> Json:

@@ -226,7 +226,7 @@ def _add_inventory(router: APIRouter, service: WebService, renderer: Renderer) -
 
     @router.get("/databases")
     def databases(request: Request) -> Response:
-        cards = database_cards(service.catalog(), _judged(service, service.now()))
+        cards = database_cards(service.catalog(), _judged(service, service.now()), service.store.systems.all_refused())
         return renderer.page(request, "databases.html", cards, live=True)
 
     @router.get("/deliveries")

@@ -206,7 +206,7 @@ def run_line(run: Run, now: datetime) -> RunLine:
         novelty=_novelty_of(run) if known else "",
         duration=show_duration(run.duration) if run.outcome is not Outcome.SKIPPED else "",
         statement=show_duration(run.statement) if known else "",
-        replica=f"{position.replica} ({position.role})"
+        replica=f"{position.replica} ({position.role}{', failover' if position.failover else ''})"
         if position and position.role
         else position.replica
         if position

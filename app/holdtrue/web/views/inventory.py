@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from holdtrue.model import Catalog, Ending, Episode, MessageState, show_duration
-from holdtrue.store.records import AuditRow, CatalogStatus, OwedRow
+from holdtrue.store import AuditRow, CatalogStatus, OtherServer, OwedRow
 from holdtrue.web.showing import thousands
 from holdtrue.web.views.alerts import AlertLine, episode_lines
 from holdtrue.web.views.monitor import InstanceLine, instance_lines
@@ -58,6 +58,8 @@ class DatabaseCard:
     concurrency: str
     primary: str
     tallies: tuple[tuple[Badge, Link], ...]
+    another_server: str = ""
+    accept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +118,10 @@ def catalog_page(
     )
 
 
-def database_cards(catalog: Catalog | None, judged: Sequence[Judged]) -> tuple[DatabaseCard, ...]:
-    """Every database of the catalog."""
+def database_cards(
+    catalog: Catalog | None, judged: Sequence[Judged], refused: Mapping[str, OtherServer]
+) -> tuple[DatabaseCard, ...]:
+    """Every database of the catalog, with the other server that was met under its name and refused."""
     if catalog is None:
         return ()
     counts = Counter((one.database, one.badge.tone) for one in judged)
@@ -138,9 +142,17 @@ def database_cards(catalog: Catalog | None, judged: Sequence[Judged]) -> tuple[D
                 for tone in TONES
                 if counts[one.name, tone]
             ),
+            another_server=_another_server(refused.get(one.name)),
+            accept=f"holdtrue databases accept {one.name}" if one.name in refused else "",
         )
         for one in catalog.config.databases
     )
+
+
+def _another_server(found: OtherServer | None) -> str:
+    if found is None:
+        return ""
+    return f"Replica {found.replica} is another server than before (system {found.system}): its answers do not count."
 
 
 def delivery_lines(owed: Sequence[OwedRow], older: str | None, now: datetime) -> DeliveriesPage:
