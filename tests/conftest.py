@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from servers.mariadb import FreshMariadb, MariadbPrimary, MariadbReplica
 from servers.postgres import FreshDatabase, PostgresPrimary, PostgresStandby
 
 _numbers = itertools.count(1)
@@ -63,3 +64,31 @@ def postgres_database(postgres_primary: PostgresPrimary, postgres_standby: Postg
         yield FreshDatabase(name, postgres_primary, postgres_standby)
     finally:
         postgres_primary.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def mariadb_primary() -> Iterator[MariadbPrimary]:
+    """A real MariaDB primary for the session. Do not stop it: use ``servers.mariadb.started`` for that."""
+    primary = MariadbPrimary()
+    try:
+        primary.start()
+        yield primary
+    finally:
+        primary.remove()
+
+
+@pytest.fixture(scope="session")
+def mariadb_replica(mariadb_primary: MariadbPrimary) -> MariadbReplica:
+    """The replica of ``mariadb_primary``; removed with it."""
+    return mariadb_primary.replica()
+
+
+@pytest.fixture
+def mariadb_database(mariadb_primary: MariadbPrimary, mariadb_replica: MariadbReplica) -> Iterator[FreshMariadb]:
+    """A MariaDB database of this test alone, on primary and replica."""
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    mariadb_primary.create_database(name)
+    try:
+        yield FreshMariadb(name, mariadb_primary, mariadb_replica)
+    finally:
+        mariadb_primary.drop_database(name)

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from holdtrue.catalog import computed_columns, inspect_sql
 from holdtrue.errors import PromotionRefused
-from holdtrue.model import Catalog, EvidenceRow, Incident, Invariant, Returns, Subject, Ticket
+from holdtrue.model import Catalog, Dialect, EvidenceRow, Incident, Invariant, Returns, Subject, Ticket
 from holdtrue.model.masking import pseudonym
 from holdtrue.scaffolding import Assembled, TicketContext, Writer, assemble, recognise, render, ticket_id
 from holdtrue.scaffolding.contexts import prove_overlap
@@ -18,6 +18,7 @@ from holdtrue.store import Store
 from holdtrue.store.records import AlertDetail, KeptEvidence
 
 _SALT_BYTES = 32
+_ENGINES = frozenset({Dialect.POSTGRESQL, Dialect.SQLITE})
 _DECLARED = re.compile(r"char[^(]*\((\d+)\)")
 
 
@@ -70,6 +71,12 @@ def make_ticket(detail: AlertDetail, catalog: Catalog, *, by: str, now: datetime
         raise PromotionRefused(
             f"{episode.invariant} on {episode.database} has left the catalog",
             remedy="put it back under its name, reload, and promote again",
+        )
+    if database.dialect not in _ENGINES:
+        raise PromotionRefused(
+            f"{database.name} is {database.dialect}, and a barrier test there is not offered: no row says which transaction"
+            " wrote it, and an incident is replayed on its own kind of database only",
+            remedy="work from the alert's page, which has the rows behind the violation and their parents",
         )
     computed = computed_columns(invariant.sql, database.dialect)
     parsed = inspect_sql(invariant.sql, database.dialect).parsed

@@ -356,9 +356,9 @@ def test_a_dialect_that_is_not_offered_says_so() -> None:
     from holdtrue.model import Dialect
 
     databases = Databases(environ={})
-    databases.configure([replace(postgres_config("mysql://h/d"), dialect=Dialect.MYSQL)])
+    databases.configure([replace(postgres_config("oracle://h/d"), dialect=Dialect.OTHER)])
     failure = failed(ask(databases, invariant()))
-    assert (failure.reason, failure.sentence) == (FailureReason.QUERY, "dialect mysql is not offered yet")
+    assert (failure.reason, failure.sentence) == (FailureReason.QUERY, "dialect other is not offered yet")
 
 
 def test_the_hasher_of_the_tests_is_real() -> None:

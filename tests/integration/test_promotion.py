@@ -31,7 +31,7 @@ from holdtrue.model import (
 from holdtrue.store import open_store
 from holdtrue.testing import BarrierDatabase, BarrierFailed, load_incident
 from racy import duplicate, schema
-from servers.invariants import ask, postgres_config, sqlite_config
+from servers.invariants import ask, mysql_config, postgres_config, sqlite_config
 from servers.postgres import FreshDatabase, PostgresPrimary, wait_for_replay
 from stores import DATABASE, Clock, House, entry, invariant
 
@@ -382,6 +382,16 @@ def test_rows_of_a_former_definition_are_not_put_beside_the_present_text(
     changed = catalog(replace(RULE, definition="another"))
     with pytest.raises(PromotionRefused, match="another definition"):
         promotion.promote(house.store, changed, alert, by="ana", now=house.clock.now)
+
+
+def test_an_alert_of_a_database_without_barrier_tests_is_refused_with_what_to_do(house: House) -> None:
+    """semantics 9.3: MariaDB tells of no row which transaction wrote it; nothing is guessed."""
+    alert = alert_with(house)
+    on_mariadb = catalog(RULE, mysql_config("mysql://nowhere"))
+    with pytest.raises(PromotionRefused, match="a barrier test there is not offered") as found:
+        promotion.promote(house.store, on_mariadb, alert, by="ana", now=house.clock.now)
+    assert "the alert's page" in (found.value.remedy or "")
+    assert house.store.tickets.list(alert) == ()
 
 
 def test_an_alert_that_does_not_exist_is_not_found(house: House) -> None:

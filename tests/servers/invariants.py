@@ -38,6 +38,11 @@ def postgres_config(*urls: str, **changes: Any) -> DatabaseConfig:
     return replace(plain, **changes)
 
 
+def mysql_config(*urls: str, **changes: Any) -> DatabaseConfig:
+    """Database ``db`` on MariaDB with a replica per URL: r1, r2 …"""
+    return postgres_config(*urls, dialect=Dialect.MYSQL, **changes)
+
+
 def primary_config(url: str, **changes: Any) -> DatabaseConfig:
     """Database ``db`` on a primary that may be asked."""
     return postgres_config(url, allow_primary=True, **changes)

@@ -14,6 +14,7 @@ from holdtrue.catalog import build_catalog
 from holdtrue.databases import Databases, Examined, Look, examine_invariant
 from holdtrue.model import Catalog, Failure, Row
 from servers.invariants import HASHER
+from servers.mariadb import FreshMariadb
 from servers.postgres import FreshDatabase
 
 NAME = "holdtrue-cases"
@@ -77,6 +78,13 @@ class Stage:
                 connection.execute(statement)
         connection.close()
         return self.played(case, "sqlite", casebook.sqlite_config(str(path)), {}, invariant)
+
+    def mysql(self, case: casebook.Case, server: FreshMariadb, *, url: str = "", **invariant: object) -> Played:
+        """On MariaDB's replica."""
+        server.execute(case.setup_sql("mysql"))
+        settings = {"replicas": [{"name": "r1", "url": "${URL}"}], **case.database_settings()}
+        config = json.dumps({"databases": {casebook.DATABASE: settings}})
+        return self.played(case, "mysql", config, {"URL": url or server.replica_url}, invariant)
 
     def play(self, case: casebook.Case, dialect: str, **invariant: object) -> Played:
         return self.postgresql(case, **invariant) if dialect == "postgresql" else self.sqlite(case, **invariant)  # type: ignore[arg-type]

@@ -285,7 +285,9 @@ def test_the_opening_message_sets_its_limits_locally_and_begins_read_only() -> N
     assert "set_config('search_path', 'a, ''b', true)" in text
     assert text.count("set_config(") == text.count(", true)")
     prepared = opening_message(config, limits, prepared=True, known="17.5").decode()
-    assert prepared.endswith("('2000', '1000', '62000', 'Europe/Berlin', 'a, ''b', '17.5', NULL, NULL, NULL, NULL, NULL)")
+    assert prepared.endswith(
+        "('2000', '1000', '62000', 'Europe/Berlin', 'a, ''b', '17.5', NULL, NULL, NULL, NULL, NULL)"
+    )
 
 
 def test_a_bare_answer_claims_nothing() -> None:

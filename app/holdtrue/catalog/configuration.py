@@ -63,7 +63,7 @@ def _database(name: str, fields: Fields, environ: Mapping[str, str], problems: l
     freshness = Freshness(fields.get("freshness", Freshness.NONE if single else Freshness.STREAMING))
     if dialect is Dialect.SQLITE:
         _check_sqlite(fields, freshness, problems)
-    elif dialect is not Dialect.POSTGRESQL:
+    elif dialect not in (Dialect.POSTGRESQL, Dialect.MYSQL):
         message = f"{dialect} is not offered yet: every run on {name!r} will say that it could not look"
         problems.append(Problem(fields.node.place, message, fatal=False))
     if freshness is Freshness.HEARTBEAT:

@@ -41,16 +41,19 @@ _QUOTES: Final = {"'": "'", '"': '"', "`": "`"}
 _ALONE: Final = frozenset("(),;[]{}")
 
 
-def pieces(sql: str, *, mysql: bool = False) -> Iterator[Piece]:
-    """The text, cut up without loss: joined together the pieces are the text again."""
+def pieces(sql: str, *, mysql: bool = False, escapes: bool = True) -> Iterator[Piece]:
+    """The text, cut up without loss: joined together the pieces are the text again.
+
+    ``escapes``: in MySQL's strings a backslash escapes a quote, unless the server's sql_mode says otherwise.
+    """
     at = 0
     while at < len(sql):
-        piece = _piece(sql, at, mysql)
+        piece = _piece(sql, at, mysql, escapes)
         yield piece
         at += len(piece.text)
 
 
-def _piece(sql: str, at: int, mysql: bool) -> Piece:
+def _piece(sql: str, at: int, mysql: bool, escapes: bool) -> Piece:
     letter = sql[at]
     space = _SPACE.match(sql, at)
     if space:
@@ -62,7 +65,7 @@ def _piece(sql: str, at: int, mysql: bool) -> Piece:
     if sql.startswith("/*", at):
         return _block_comment(sql, at, nested=not mysql)
     if letter in _QUOTES:
-        return _quoted(sql, at, letter)
+        return _quoted(sql, at, letter, escapes=mysql and escapes and letter != "`")
     dollar = _DOLLAR.match(sql, at) if letter == "$" and not mysql else None
     if dollar:
         end = sql.find(dollar.group(), dollar.end())
@@ -94,12 +97,16 @@ def _block_comment(sql: str, at: int, *, nested: bool) -> Piece:
     return Piece(PieceKind.COMMENT, sql[at:position], at)
 
 
-def _quoted(sql: str, at: int, quote: str) -> Piece:
+def _quoted(sql: str, at: int, quote: str, *, escapes: bool) -> Piece:
     position = at + 1
     while True:
         end = sql.find(quote, position)
         if end < 0:
             return Piece(PieceKind.DOUBT, sql[at:], at)
+        escape = sql.find("\\", position, end) if escapes else -1
+        if escape >= 0:
+            position = escape + 2
+            continue
         if sql.startswith(quote, end + 1):
             position = end + 2
             continue
@@ -124,9 +131,9 @@ def second_statement(sql: str, *, mysql: bool = False) -> int | None:
     return None
 
 
-def first_word(sql: str) -> Piece | None:
+def first_word(sql: str, *, mysql: bool = False) -> Piece | None:
     """The first word of the text, brackets before it passed over."""
-    for piece in pieces(sql):
+    for piece in pieces(sql, mysql=mysql):
         if piece.kind is PieceKind.WORD:
             return piece
         if piece.kind not in (PieceKind.SPACE, PieceKind.COMMENT) and piece.text != "(":

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdtrue.catalog import pieces
 from holdtrue.catalog.words import SELECTS, SET_RETURNING, STATEMENTS, WRITING_FUNCTIONS
+from holdtrue.catalog.writes import find_no_reading
 from holdtrue.model import Dialect
 
 if TYPE_CHECKING:
@@ -112,13 +113,15 @@ def _plain_problems(sql: str, dialect: Dialect) -> Iterator[SqlProblem]:
     if second is not None:
         line = sql[second:].splitlines()[0][:80]
         yield SqlProblem("holds more than one statement; an invariant is one SELECT", second, line)
-    word = pieces.first_word(sql)
+    word = pieces.first_word(sql, mysql=mysql)
     if word is None:
         yield SqlProblem("holds no statement; an invariant is one SELECT")
     elif word.text.lower() not in SELECTS and (word.text.lower() in STATEMENTS or second is None):
         known = word.text.lower() in STATEMENTS
         message = "must be a SELECT; an invariant only reads" if known else "must begin with SELECT or WITH"
         yield SqlProblem(message, word.at, word.text[:80])
+    elif mysql and (found := find_no_reading(sql)).problem:
+        yield SqlProblem(f"{found.problem}; an invariant only reads", found.at, found.offending)
 
 
 def _forbidden(sql: str, tree: exp.Expr) -> Iterator[SqlProblem]:

@@ -19,4 +19,16 @@ def driver_for(dialect: Dialect, application_name: str, folder: Path) -> Dialect
         return PostgresDriver(application_name)
     if dialect is Dialect.SQLITE:
         return SqliteDriver(folder)
+    if dialect is Dialect.MYSQL:
+        return _mysql(application_name)
     return Failure(FailureReason.QUERY, f"dialect {dialect.value} is not offered yet")
+
+
+def _mysql(application_name: str) -> DialectDriver | Failure:
+    try:
+        from holdtrue.databases.mysql import MysqlDriver  # its driver is an extra, which not everybody has
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] != "pymysql":
+            raise
+        return Failure(FailureReason.REFUSED, "PyMySQL is not installed: pip install 'holdtrue[mysql]'")
+    return MysqlDriver(application_name)

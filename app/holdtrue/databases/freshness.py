@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from holdtrue.databases.mysql_gtid import check_gtid, has_gtid
 from holdtrue.model import Failure, FailureReason, Freshness, Position, show_duration
 
 _GRACE = timedelta(seconds=1)
@@ -107,6 +108,8 @@ def check_position(here: Position, newest_good: Position | None, accepted_system
     """
     if newest_good is None or not here.system or not newest_good.system:
         return None
+    if has_gtid(here) or has_gtid(newest_good):
+        return check_gtid(here, newest_good, accepted_system)
     if here.system != newest_good.system:
         if here.system == accepted_system:
             return None

@@ -95,7 +95,8 @@ class Position:
     """Where a replica stood in a run (semantics 2.3, 3.2).
 
     ``log_position`` is an LSN on PostgreSQL; ``snapshot`` is ``pg_current_snapshot()``; ``in_progress`` the transaction ids
-    of its band that were running, or None if the band was not read. ``moment`` is the database's own now(). Dialects
+    of its band that were running, or None if the band was not read. On MariaDB and MySQL ``log_position`` is the GTID set that
+    the snapshot holds at most, and ``snapshot`` the one that it surely holds. ``moment`` is the database's own now(). Dialects
     without a notion leave it empty. ``role`` is ``standby``, ``primary`` or ``file``. ``failover`` marks a timeline that is
     newer than the newest good run's.
     """
