@@ -53,7 +53,9 @@ def position_of(text: str | None) -> Position | None:
     """The position again."""
     if text is None:
         return None
-    replica, moment, role, system, timeline, log_position, snapshot, in_progress, lag, proven, failover = json.loads(text)
+    replica, moment, role, system, timeline, log_position, snapshot, in_progress, lag, proven, failover = json.loads(
+        text
+    )
     return Position(
         replica,
         datetime.fromisoformat(moment),
