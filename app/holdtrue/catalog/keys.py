@@ -220,7 +220,7 @@ REPLICA: Final = Group(
         Key(
             "url",
             Confidential(whole=False, check=literal_password),
-            "Where it is: `postgresql://user@host/db`, `sqlite:///path`; no password in plain text.",
+            "Where it is: `postgresql://user@host/db`, `mysql://user@host/db`, `sqlite:///path`; no password in plain text.",
             required=True,
         ),
         Key("password", Confidential(), "The password, used verbatim: `${VARIABLE}` or `${file:/path}`."),
