@@ -30,7 +30,6 @@ _TICK: Final = 0.25
 _TICK_MS: Final = 250.0
 _ROWS_BETWEEN_CLOCKS: Final = 1023
 _LONGEST_ROW: Final = 32 * 1024 * 1024
-_LONG_ROW: Final = 1024 * 1024
 _TOO_LONG: Final = "a row is longer than 32 MiB, the most that is read; return less of it"
 _COPYING: Final = frozenset({ExecStatus.COPY_IN, ExecStatus.COPY_OUT, ExecStatus.COPY_BOTH})
 _DONE: Final = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
@@ -64,7 +63,6 @@ class Wire:
         self._ending = False
         self._cancelled = False
         self._ahead = False
-        self._came = 0
         self.declared = timedelta(seconds=10)
         self.keep_raw = False
         self.broken = False
@@ -311,13 +309,13 @@ class Wire:
         Raises:
             OSError: the server answers nothing any more, or its row is longer than may be held.
         """
-        if self._pg.is_busy():
+        waited = self._pg.is_busy()
+        if waited:
             self._wait(until)
         result = self._pg.get_result()
-        if self._came > _LONG_ROW and result is not None:
-            self._came = 0
-            if result.ntuples == 1 and row_length(result) > _LONGEST_ROW:
-                raise _RowTooLong
+        # A long row is never in the buffer already, and how much came meanwhile is known from below only.
+        if waited and result is not None and result.ntuples == 1 and row_length(result) > _LONGEST_ROW:
+            raise _RowTooLong
         return result
 
     def _wait(self, until: float) -> None:
@@ -329,7 +327,7 @@ class Wire:
         """
         pg = self._pg
         cancelled = False
-        self._came = 0
+        came = 0
         while True:
             now = time.monotonic()
             if now > until + _LAST_GRACE:
@@ -339,8 +337,8 @@ class Wire:
                 until = min(until, now)
                 self.cancel()
             self._poll.poll(_TICK_MS if now + _TICK < until or cancelled else max(1.0, (until - now) * 1000))
-            self._came += _waiting(pg.socket)
-            if self._came > _LONGEST_ROW:
+            came += _waiting(pg.socket)
+            if came > _LONGEST_ROW:
                 raise _RowTooLong
             pg.consume_input()
             if not pg.is_busy():
