@@ -4,26 +4,44 @@
 
 Both use four threads with open connections; the rounds alternate, so that a busy machine slows both. R4 is the bare loop:
 ``SELECT count(*) FROM (invariant)``. The full path picks a replica, opens a read-only transaction with limits and position,
-runs the text alone, tallies and judges its rows, and rolls back. Only the ratio travels between machines.
+runs the text alone, tallies and judges its rows, and rolls back. The recorded round does all of that from the claim to the
+record: the lease, the ledger, the decision and the run in a SQLite store. Only the ratios travel between machines.
 """
 
 from __future__ import annotations
 
 import argparse
 import queue
+import shutil
 import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
 
+from holdtrue.alerting import withdraw
 from holdtrue.databases import Databases, Examined, examine_invariant
 from holdtrue.embedded import EmbeddedPostgres, scratch_folder
 from holdtrue.ledger import KeyHasher
-from holdtrue.model import DatabaseConfig, Dialect, Interval, Invariant, Outcome, Position, ReplicaConfig, Secret
+from holdtrue.metrics import Counters
+from holdtrue.model import (
+    Catalog,
+    DatabaseConfig,
+    Dialect,
+    Interval,
+    Invariant,
+    Outcome,
+    Position,
+    ReplicaConfig,
+    Secret,
+    ServiceConfig,
+)
+from holdtrue.monitoring import Monitor, Recorder, decide
+from holdtrue.scheduling import entries_of
+from holdtrue.store import open_store
 
 THREADS = 4
 TABLES = 5
@@ -90,6 +108,58 @@ def catch_up(primary: EmbeddedPostgres, standby: EmbeddedPostgres) -> None:
             time.sleep(0.05)
 
 
+class Recorded:
+    """Rounds as the service makes them: claimed, asked, compared, decided and saved in a SQLite store of their own."""
+
+    def __init__(self, databases: Databases, invariants: Sequence[Invariant]) -> None:
+        """Install the catalog; the store's clock is ours, so that every round finds everything due."""
+        self._folder = scratch_folder()
+        self._now = datetime(2026, 1, 1, tzinfo=UTC)
+        self._store = open_store(f"sqlite:///{self._folder / 'store.db'}", clock=lambda: self._now)
+        self._store.upgrade()
+        catalog = Catalog(
+            tuple(invariants), ServiceConfig(databases=(DatabaseConfig("db", Dialect.POSTGRESQL, ()),)), (), "bench"
+        )
+        self._store.catalogs.install(
+            (), "bench", "bench", entries_of(catalog, self._now), withdraw=withdraw, notifiers=()
+        )
+        self._recorder = Recorder(lambda batch: self._store.runs.save(batch, decide))
+        self._recorder.start()
+        self._count = len(invariants)
+        self._monitor = Monitor(
+            instance="bench",
+            databases=databases,
+            before=self._store.runs.before,
+            record=self._recorder.record,
+            catalog=lambda: catalog,
+            notifiers=tuple,
+            hasher=KeyHasher(b"a secret of this measurement alone"),
+            now=lambda: self._now,
+            observer=Counters(version="bench"),
+        )
+
+    def round(self) -> tuple[float, float]:
+        """Seconds of wall and of this process's CPU for one round, from the claims to the last record."""
+        self._now += timedelta(minutes=15)
+        wall, cpu = time.perf_counter(), time.process_time()
+        claims = self._store.leases.acquire(
+            instance="bench", free={"db": self._count}, limit=self._count, ttl=timedelta(minutes=5), generation=1
+        )
+        saved: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        side_by_side(claims, lambda claim: saved.put(self._monitor.perform(claim)))
+        dropped = [one for _ in claims if (one := saved.get().result(60)).dropped]
+        spent = time.perf_counter() - wall, time.process_time() - cpu
+        if dropped or len(claims) != self._count:
+            raise SystemExit(f"{len(claims)} claimed of {self._count}, {len(dropped)} dropped")
+        return spent
+
+    def close(self) -> None:
+        """Stop the recorder and delete the store."""
+        self._recorder.stop(10)
+        self._store.close()
+        shutil.rmtree(self._folder)
+
+
 def measure(url: str, invariants: Sequence[Invariant], rounds: int) -> None:
     """Alternate the two kinds of round and print their medians."""
     hasher = KeyHasher(b"a secret of this measurement alone")
@@ -126,28 +196,31 @@ def measure(url: str, invariants: Sequence[Invariant], rounds: int) -> None:
         counts.append(int(row[0]) if row else -1)
         connections.put(connection)
 
+    recorded = Recorded(databases, invariants)
     side_by_side(invariants, bare)
     side_by_side(invariants, full)
+    recorded.round()
     counts.clear()
     outcomes.clear()
-    plain, whole = [], []
+    plain, whole, kept = [], [], []
     for _ in range(rounds):
         plain.append(side_by_side(invariants, bare))
         whole.append(side_by_side(invariants, full))
+        kept.append(recorded.round())
+    recorded.close()
     assert sum(1 for one in counts if one) == sum(1 for one in outcomes if one is Outcome.VIOLATED)
     databases.close()
     while not connections.empty():
         connections.get().close()
     number = len(invariants)
-    for name, taken in (("R4, bare psycopg loop", plain), ("full path", whole)):
+    for name, taken in (("R4, bare psycopg loop", plain), ("full path", whole), ("recorded", kept)):
         wall = statistics.median(one[0] for one in taken)
         cpu = statistics.median(one[1] for one in taken)
         print(f"{name:24} {wall * 1000:8.0f} ms a round   {cpu / number * 1e6:6.0f} us CPU a check")
-    ratios = [two[0] / one[0] for one, two in zip(plain, whole, strict=True)]
-    cpus = [two[1] / one[1] for one, two in zip(plain, whole, strict=True)]
-    print(
-        f"{'ratio of neighbours':24} {statistics.median(ratios):8.2f} x R4 wall   {statistics.median(cpus):6.2f} x CPU"
-    )
+    for name, taken in (("full path", whole), ("recorded", kept)):
+        ratio = statistics.median(two[0] / one[0] for one, two in zip(plain, taken, strict=True))
+        cpu = statistics.median(two[1] / one[1] for one, two in zip(plain, taken, strict=True))
+        print(f"{name + ', neighbours':24} {ratio:8.2f} x R4 wall   {cpu:6.2f} x CPU")
 
 
 def main() -> None:
