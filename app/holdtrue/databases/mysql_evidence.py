@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Protocol
 
 from holdtrue.databases.looks import Mask
-from holdtrue.model import BaseRows, Column, Evidence, EvidenceRow, Failure, Position, Row
+from holdtrue.databases.taking import DEPTH_LIMIT, ROWS_LIMIT, SECONDS_LIMIT, Taking
+from holdtrue.model import BaseRows, Column, Evidence, EvidenceRow, Position, Row
 
-ROWS_LIMIT: Final = 200
-DEPTH_LIMIT: Final = 8
-SECONDS_LIMIT: Final = 5.0
 _MANY: Final = 10_000
 _SHOWN_BYTES: Final = re.compile(r"x'(?:[0-9a-f]{2})*'")
 _BYTES: Final = ("binary", "varbinary", "blob", "bit", "geometry")
@@ -63,25 +60,12 @@ class _Table:
 
 
 @dataclass(slots=True)
-class _Taken:
-    asking: Asking
-    mask: Mask
-    until: float
-    kept: dict[tuple[str, Row], EvidenceRow] = field(default_factory=dict)
+class _Taken(Taking):
+    asking: Asking = field(kw_only=True)
     tables: dict[str, _Table] = field(default_factory=dict)
-    masked: set[str] = field(default_factory=set)
-    missing: list[str] = field(default_factory=list)
 
     def query(self, sql: str, limit: int = _MANY) -> list[Row]:
-        return self.asking.query(sql, limit=limit, within=timedelta(seconds=max(0.05, self.until - time.monotonic())))
-
-    def has(self, known: tuple[str, Row], *, parent: bool) -> bool:
-        """Whether the row was taken already; one that another row refers to is a parent from now on, and behind it."""
-        row = self.kept.get(known)
-        if row is not None and parent:
-            del self.kept[known]
-            self.kept[known] = replace(row, is_parent=True)
-        return row is not None
+        return self.asking.query(sql, limit=limit, within=self.left)
 
 
 def take_evidence(
@@ -98,34 +82,17 @@ def take_evidence(
 
     No row says who wrote it: neither server tells a row's transaction (semantics 9.3).
     """
-    taken = _Taken(asking, mask, time.monotonic() + SECONDS_LIMIT)
+    taken = _Taken(mask, asking=asking)
     schema = ""
     left_out: tuple[str, ...] = ()
-    if blocked or not base_rows:
-        taken.missing.append(blocked or "no base_rows declared")
-    else:
+    if taken.may_begin(base_rows, blocked):
         try:
             asking.limit(timedelta(seconds=SECONDS_LIMIT))
             _follow(taken, columns, row, base_rows)
             schema, left_out = _describe(taken)
         except Exception as problem:  # noqa: BLE001  whatever happens here, the run's outcome stands
-            failure = getattr(problem, "failure", None)
-            known = isinstance(failure, Failure)
-            taken.missing.append(failure.sentence if known else f"an unexpected {type(problem).__name__}")  # type: ignore[union-attr]
-    return Evidence(
-        key=key,
-        violation_columns=tuple(column.name for column in columns),
-        violation=tuple(
-            mask("", column.name, column.type_name, value) for column, value in zip(columns, row, strict=True)
-        ),
-        # Parents first: the farthest from the violation were taken last.
-        rows=tuple(reversed(taken.kept.values())),
-        position=asking.position,
-        schema_sql=schema,
-        left_out=left_out,
-        pseudonymised=tuple(sorted(taken.masked)),
-        incomplete="; ".join(dict.fromkeys(taken.missing)),
-    )
+            taken.failed(problem)
+    return taken.evidence(key=key, columns=columns, row=row, position=asking.position, schema=schema, left_out=left_out)
 
 
 def _follow(taken: _Taken, columns: tuple[Column, ...], row: Row, base_rows: tuple[BaseRows, ...]) -> None:
@@ -188,30 +155,18 @@ def _rows(taken: _Taken, table: _Table, wanted: Sequence[tuple[str, str | None]]
     for values in taken.query(text, ROWS_LIMIT + 1):
         if taken.has((table.reference, values), parent=parent):
             continue
-        if len(taken.kept) >= ROWS_LIMIT:
+        if taken.full:
             taken.missing.append(f"more than {ROWS_LIMIT} rows")
             break
         raw.append(values)
         taken.kept[table.reference, values] = EvidenceRow(
             table=table.shown,
             columns=table.columns,
-            values=tuple(_masked(taken, table, values)),
+            values=tuple(taken.masks(table.shown, table.columns, table.types, values)),
             types=table.types,
             is_parent=parent,
         )
     return raw
-
-
-def _masked(taken: _Taken, table: _Table, values: Row) -> list[str | None]:
-    shown = []
-    for name, type_name, value in zip(table.columns, table.types, values, strict=True):
-        masked = taken.mask(table.shown, name, type_name, value)
-        if masked != value:
-            taken.masked.add(f"{table.shown}.{name}")
-            if masked is None:
-                taken.missing.append(f"{table.shown}.{name} is withheld (no stand-in for its type; declare it safe)")
-        shown.append(masked)
-    return shown
 
 
 def _find(taken: _Taken, written: str) -> _Table | None:

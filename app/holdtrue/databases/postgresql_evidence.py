@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from holdtrue.databases.looks import Mask
 from holdtrue.databases.postgresql_schema import ForeignKey, Table, describe, find_table, quote
-from holdtrue.model import BaseRows, Column, Evidence, EvidenceRow, Failure, Position, Row
+from holdtrue.databases.taking import DEPTH_LIMIT, ROWS_LIMIT, SECONDS_LIMIT, Taking
+from holdtrue.model import BaseRows, Column, Evidence, EvidenceRow, Position, Row
 
-ROWS_LIMIT = 200
-DEPTH_LIMIT = 8
-SECONDS_LIMIT = 5.0
 _BATCH = 50
 _FROZEN = 2
 
@@ -40,28 +37,9 @@ class Asking(Protocol):
 
 
 @dataclass(slots=True)
-class _Taken:
-    """The rows taken so far, nearest to the violation first."""
-
-    asking: Asking
-    mask: Mask
-    until: float
-    kept: dict[tuple[int, str], EvidenceRow] = field(default_factory=dict)
+class _Taken(Taking):
+    asking: Asking = field(kw_only=True)
     tables: dict[int, Table] = field(default_factory=dict)
-    masked: set[str] = field(default_factory=set)
-    missing: list[str] = field(default_factory=list)
-
-    def has(self, known: tuple[int, str], *, parent: bool) -> bool:
-        """Whether the row was taken already; one that another row refers to is a parent from now on, and behind it."""
-        row = self.kept.get(known)
-        if row is not None and parent:
-            del self.kept[known]
-            self.kept[known] = replace(row, is_parent=True)
-        return row is not None
-
-    @property
-    def full(self) -> bool:
-        return len(self.kept) >= ROWS_LIMIT
 
 
 def take_evidence(
@@ -78,44 +56,17 @@ def take_evidence(
 
     ``mask`` is asked for the violation's own cells with an empty table name.
     """
-    taken = _Taken(asking, mask, time.monotonic() + SECONDS_LIMIT)
+    taken = _Taken(mask, "its type has no stand-in", asking=asking)
     schema = ""
     left_out: tuple[str, ...] = ()
-    if blocked or not base_rows:
-        taken.missing.append(blocked or "no base_rows declared")
-    else:
+    if taken.may_begin(base_rows, blocked):
         try:
             with asking.savepoint(timedelta(seconds=SECONDS_LIMIT)):
                 _follow(taken, columns, row, base_rows)
-                schema, left_out = describe(asking, tuple(taken.tables.values()), _left(taken.until))
+                schema, left_out = describe(asking, tuple(taken.tables.values()), taken.left)
         except Exception as problem:  # noqa: BLE001  whatever happens here, the run's outcome stands
-            taken.missing.append(_why(problem))
-    violation = tuple(
-        mask("", column.name, column.type_name, value) for column, value in zip(columns, row, strict=True)
-    )
-    return Evidence(
-        key=key,
-        violation_columns=tuple(column.name for column in columns),
-        violation=violation,
-        # Parents first: the farthest from the violation were taken last.
-        rows=tuple(reversed(taken.kept.values())),
-        position=asking.position,
-        schema_sql=schema,
-        left_out=left_out,
-        pseudonymised=tuple(sorted(taken.masked)),
-        incomplete="; ".join(dict.fromkeys(taken.missing)),
-    )
-
-
-def _why(problem: Exception) -> str:
-    failure = getattr(problem, "failure", None)
-    if isinstance(failure, Failure):
-        return failure.sentence
-    return f"an unexpected {type(problem).__name__}"
-
-
-def _left(until: float) -> timedelta:
-    return timedelta(seconds=max(0.05, until - time.monotonic()))
+            taken.failed(problem)
+    return taken.evidence(key=key, columns=columns, row=row, position=asking.position, schema=schema, left_out=left_out)
 
 
 def _follow(taken: _Taken, columns: tuple[Column, ...], row: Row, base_rows: tuple[BaseRows, ...]) -> None:
@@ -123,7 +74,7 @@ def _follow(taken: _Taken, columns: tuple[Column, ...], row: Row, base_rows: tup
     values = {column.name: value for column, value in zip(columns, row, strict=True)}
     level: list[tuple[Table, Row]] = []
     for base in base_rows:
-        table = find_table(taken.asking, base.table, _left(taken.until))
+        table = find_table(taken.asking, base.table, taken.left)
         if table is None:
             taken.missing.append(f"table {base.table} was not found")
             continue
@@ -161,7 +112,7 @@ def _parents(taken: _Taken, level: list[tuple[Table, Row]]) -> list[tuple[Table,
                 wanted.setdefault((table.oid, foreign), set()).add(values)
     above: list[tuple[Table, Row]] = []
     for (_, foreign), keys in wanted.items():
-        parent = find_table(taken.asking, foreign.parent, _left(taken.until))
+        parent = find_table(taken.asking, foreign.parent, taken.left)
         if parent is None:
             taken.missing.append("a parent table may not be read")
             continue
@@ -202,7 +153,7 @@ def _rows(taken: _Taken, table: Table, names: tuple[str, ...], keys: Sequence[Ro
     room = ROWS_LIMIT - len(taken.kept)
     raw: list[Row] = []
     for identity, xmin, committed_at, *values in taken.asking.query(
-        text, parameters, limit=ROWS_LIMIT + 1, within=_left(taken.until)
+        text, parameters, limit=ROWS_LIMIT + 1, within=taken.left
     ):
         known = (table.oid, str(identity))
         if taken.has(known, parent=parent):
@@ -215,7 +166,7 @@ def _rows(taken: _Taken, table: Table, names: tuple[str, ...], keys: Sequence[Ro
         taken.kept[known] = EvidenceRow(
             table=table.name,
             columns=table.columns,
-            values=tuple(_masked(taken, table, values)),
+            values=tuple(taken.masks(table.name, table.columns, table.types, values)),
             types=table.types,
             is_parent=parent,
             xid=widen(int(xmin or 0), taken.asking.position.snapshot),
@@ -224,20 +175,10 @@ def _rows(taken: _Taken, table: Table, names: tuple[str, ...], keys: Sequence[Ro
     return raw
 
 
-def _masked(taken: _Taken, table: Table, values: Sequence[str | None]) -> Iterator[str | None]:
-    for name, type_name, value in zip(table.columns, table.types, values, strict=True):
-        shown = taken.mask(table.name, name, type_name, value)
-        if shown != value:
-            taken.masked.add(f"{table.name}.{name}")
-            if shown is None:
-                taken.missing.append(f"{table.name}.{name} is withheld (its type has no stand-in; declare it safe)")
-        yield shown
-
-
 def _has_commit_times(taken: _Taken) -> bool:
     if "commit times" not in taken.asking.schema_cache:
         text = "SELECT current_setting('track_commit_timestamp')"
-        answer = taken.asking.query(text, [], limit=1, within=_left(taken.until))
+        answer = taken.asking.query(text, [], limit=1, within=taken.left)
         taken.asking.schema_cache["commit times"] = answer == [("on",)]
     return bool(taken.asking.schema_cache["commit times"])
 

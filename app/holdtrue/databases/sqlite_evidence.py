@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol
 
 from holdtrue.databases.describing import Described
 from holdtrue.databases.looks import Mask
 from holdtrue.databases.sqlite_values import show
-from holdtrue.model import BaseRows, Column, Evidence, EvidenceRow, Failure, Position, Row
+from holdtrue.databases.taking import DEPTH_LIMIT, ROWS_LIMIT, Taking
+from holdtrue.model import BaseRows, Column, Evidence, EvidenceRow, Position, Row
 
-ROWS_LIMIT = 200
-DEPTH_LIMIT = 8
-SECONDS_LIMIT = 5.0
 _CLASSES = {type(None): "null", int: "integer", float: "real", str: "text", bytes: "blob"}
 
 
@@ -49,22 +46,9 @@ class _Table:
 
 
 @dataclass(slots=True)
-class _Taken:
-    asking: Asking
-    mask: Mask
-    until: float
-    kept: dict[tuple[str, tuple[Any, ...]], EvidenceRow] = field(default_factory=dict)
+class _Taken(Taking):
+    asking: Asking = field(kw_only=True)
     tables: dict[str, _Table] = field(default_factory=dict)
-    masked: set[str] = field(default_factory=set)
-    missing: list[str] = field(default_factory=list)
-
-    def has(self, known: tuple[str, tuple[Any, ...]], *, parent: bool) -> bool:
-        """Whether the row was taken already; one that another row refers to is a parent from now on, and behind it."""
-        row = self.kept.get(known)
-        if row is not None and parent:
-            del self.kept[known]
-            self.kept[known] = replace(row, is_parent=True)
-        return row is not None
 
 
 def take_evidence(
@@ -82,36 +66,16 @@ def take_evidence(
     SQLite keeps no writers: rows carry no transaction, and are split by key at promotion. The types of a row are the
     storage classes of its values, so that ``1`` and ``'1'`` can be told apart and written back.
     """
-    taken = _Taken(asking, mask, time.monotonic() + SECONDS_LIMIT)
+    taken = _Taken(mask, asking=asking)
     schema = ""
     left_out: tuple[str, ...] = ()
-    if blocked or not base_rows:
-        taken.missing.append(blocked or "no base_rows declared")
-    else:
+    if taken.may_begin(base_rows, blocked):
         try:
             _follow(taken, columns, row, base_rows)
             schema, left_out = _describe(taken, tuple(taken.tables))
         except Exception as problem:  # noqa: BLE001  whatever happens here, the run's outcome stands
-            failure = getattr(problem, "failure", None)
-            unexpected = f"an unexpected {type(problem).__name__}"
-            taken.missing.append(failure.sentence if isinstance(failure, Failure) else unexpected)
-    return Evidence(
-        key=key,
-        violation_columns=tuple(column.name for column in columns),
-        violation=tuple(
-            mask("", column.name, column.type_name, value) for column, value in zip(columns, row, strict=True)
-        ),
-        rows=tuple(reversed(taken.kept.values())),
-        position=asking.position,
-        schema_sql=schema,
-        left_out=left_out,
-        pseudonymised=tuple(sorted(taken.masked)),
-        incomplete="; ".join(dict.fromkeys(taken.missing)),
-    )
-
-
-def _left(until: float) -> timedelta:
-    return timedelta(seconds=max(0.05, until - time.monotonic()))
+            taken.failed(problem)
+    return taken.evidence(key=key, columns=columns, row=row, position=asking.position, schema=schema, left_out=left_out)
 
 
 def _follow(taken: _Taken, columns: tuple[Column, ...], row: Row, base_rows: tuple[BaseRows, ...]) -> None:
@@ -168,23 +132,16 @@ def _rows(
     names = ", ".join(_quote(name) for name in table.columns)
     text = f"SELECT {names} FROM {_quote(table.name)} WHERE {condition} LIMIT {ROWS_LIMIT + 1}"
     raw: list[tuple[Any, ...]] = []
-    for values in taken.asking.query(text, parameters, limit=ROWS_LIMIT + 1, within=_left(taken.until)):
+    for values in taken.asking.query(text, parameters, limit=ROWS_LIMIT + 1, within=taken.left):
         identity = (table.name, tuple((type(value).__name__, value) for value in values))
         if taken.has(identity, parent=parent):
             continue
-        if len(taken.kept) >= ROWS_LIMIT:
+        if taken.full:
             taken.missing.append(f"more than {ROWS_LIMIT} rows")
             break
         raw.append(tuple(values))
         types = tuple(_CLASSES.get(type(value), "text") for value in values)
-        shown: list[str | None] = []
-        for name, type_name, value in zip(table.columns, types, (show(value) for value in values), strict=True):
-            masked = taken.mask(table.name, name, type_name, value)
-            if masked != value:
-                taken.masked.add(f"{table.name}.{name}")
-                if masked is None:
-                    taken.missing.append(f"{table.name}.{name} is withheld (no stand-in for its type; declare it safe)")
-            shown.append(masked)
+        shown = taken.masks(table.name, table.columns, types, [show(value) for value in values])
         taken.kept[identity] = EvidenceRow(
             table=table.name, columns=table.columns, values=tuple(shown), types=types, is_parent=parent
         )
@@ -204,7 +161,7 @@ def _read(taken: _Taken, name: str) -> _Table | None:
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND lower(name) = lower(?)",
         [name],
         limit=1,
-        within=_left(taken.until),
+        within=taken.left,
     )
     if not found:
         return None
@@ -213,14 +170,14 @@ def _read(taken: _Taken, name: str) -> _Table | None:
         "SELECT name FROM pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid",
         [real],
         limit=10_000,
-        within=_left(taken.until),
+        within=taken.left,
     )
     references: dict[int, list[tuple[str, str, str | None]]] = {}
     for number, parent, ours, theirs in taken.asking.query(
         'SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(?) ORDER BY id, seq',
         [real],
         limit=10_000,
-        within=_left(taken.until),
+        within=taken.left,
     ):
         references.setdefault(number, []).append((parent, ours, theirs))
     foreign = []
@@ -235,7 +192,7 @@ def _read(taken: _Taken, name: str) -> _Table | None:
                     "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk",
                     [parent],
                     limit=100,
-                    within=_left(taken.until),
+                    within=taken.left,
                 )
             ]
         ours = tuple(one for _, one, _ in parts)
@@ -251,7 +208,7 @@ def _describe(taken: _Taken, tables: tuple[str, ...]) -> tuple[str, tuple[str, .
         "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type DESC, name",
         [],
         limit=100_000,
-        within=_left(taken.until),
+        within=taken.left,
     ):
         if table not in tables or text is None:
             continue
@@ -266,7 +223,7 @@ def _describe(taken: _Taken, tables: tuple[str, ...]) -> tuple[str, tuple[str, .
 
 def describe_with_parents(asking: Asking, written: Sequence[str]) -> Described:
     """The DDL of the tables that a catalog wrote, and of all that they refer to."""
-    taken = _Taken(asking, lambda _table, _column, _type, _value: None, time.monotonic() + SECONDS_LIMIT)
+    taken = _Taken(lambda _table, _column, _type, _value: None, asking=asking)
     found: dict[str, _Table] = {}
     missing = [name for name in written if _find(taken, name) is None]
     waiting = [table for name in written if (table := _find(taken, name)) is not None]
