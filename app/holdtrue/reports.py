@@ -25,7 +25,6 @@ from holdtrue.model import (
     Sample,
     Severity,
     Standing,
-    Subject,
     Ticket,
     Verdict,
     Word,
@@ -368,8 +367,3 @@ def _worst_first(entry: Mapping[str, Any]) -> tuple[int, int, int, str, str]:
         entry["invariant"],
         entry["database"],
     )
-
-
-def is_violation(one: Mapping[str, Any]) -> bool:
-    """Whether an episode, as `episode` shapes it, is about rows and not about our health."""
-    return bool(one["subject"] == Subject.VIOLATION.value)

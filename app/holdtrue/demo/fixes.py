@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from holdtrue.demo import schema
 from holdtrue.demo.provider import Provider
-from holdtrue.demo.service import LEASE, add_to_listing
+from holdtrue.demo.service import add_to_listing
 
 
 def issue_refund(engine: Engine, provider: Provider, dispute_id: str, amount_eur: int) -> str:
@@ -93,21 +93,6 @@ def abandon_dead_jobs(engine: Engine) -> int:
             .values(state="abandoned", lease_until=None)
         )
     return result.rowcount
-
-
-def renew_lease(engine: Engine, job_id: str, worker: str) -> bool:
-    """Say that the worker still lives; False if the job has been taken from it."""
-    with engine.begin() as connection:
-        result = connection.execute(
-            update(schema.jobs)
-            .where(
-                schema.jobs.c.job_id == job_id,
-                schema.jobs.c.lease_owner == worker,
-                schema.jobs.c.state == "in_progress",
-            )
-            .values(lease_until=datetime.now(UTC) + LEASE)
-        )
-    return result.rowcount == 1
 
 
 def attach_receipt(engine: Engine, folder: Path, invoice_id: str, content: bytes) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 from urllib.parse import quote, urlencode
 
-from holdtrue.model import Cron, Episode, Invariant, Schedule, Verdict, Word, show_duration, show_moment
+from holdtrue.model import Cron, Episode, Schedule, Verdict, Word, show_duration, show_moment
 from holdtrue.web.showing import absolute, age
 
 Tone = Literal["firing", "pending", "unknown", "holds"]
@@ -123,10 +123,3 @@ def with_query(path: str, query: Mapping[str, str]) -> str:
 def safe_link(url: str) -> str | None:
     """The address if a click on it can only open a page: http, https or mail. None for ``javascript:`` and its kin."""
     return url if url.lower().startswith(("https://", "http://", "mailto:")) else None
-
-
-def owner_of(invariant: Invariant | None, episode: Episode | None = None) -> str:
-    """Who is asked: what the catalog says now, else what the episode kept."""
-    if invariant is not None:
-        return invariant.owner
-    return episode.owner if episode is not None else ""
