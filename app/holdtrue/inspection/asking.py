@@ -1,22 +1,17 @@
-"""asks a replica for a person, outside the schedule, and saves nothing (run, diff, explain, doctor)"""
+"""runs the chosen invariants once each, side by side, and keeps their answers (run)"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
-from holdtrue.catalog import nearest
 from holdtrue.databases import Databases, Examined, Look, examine_invariant
-from holdtrue.errors import NotFound, Refused
 from holdtrue.ledger import KeyHasher
 from holdtrue.model import Catalog, Column, Failure, Invariant, Outcome, Row
 
-SELECTORS = ("tag", "owner", "database")
 RAW_ROWS = 20
 _THREADS_LIMIT = 32
 
@@ -61,56 +56,6 @@ class _Collector:
     def _take(self, row: Row) -> None:
         if len(self.rows) < RAW_ROWS:
             self.rows.append(row)
-
-
-def choose(catalog: Catalog, names: Sequence[str], selectors: Sequence[str]) -> tuple[tuple[Invariant, str], ...]:
-    """The pairs to ask, in the catalog's order.
-
-    Names narrow to these invariants. Selectors of one kind are alternatives, different kinds must all match:
-    ``tag:money``, ``owner:payments-oncall``, ``database:payments``.
-
-    Raises:
-        NotFound: a name is no invariant's, or nothing matches: asking nothing must never look like good news.
-        Refused: a selector is of no known kind.
-    """
-    known = {one.name for one in catalog.invariants}
-    for name in names:
-        if name not in known:
-            meant = nearest(name, known)
-            raise NotFound(
-                f"there is no invariant {name!r} in the catalog",
-                remedy=f"did you mean {meant!r}?" if meant else "`holdtrue check` reads the catalog",
-            )
-    wanted: dict[str, set[str]] = {}
-    for selector in selectors:
-        kind, colon, value = selector.partition(":")
-        if kind not in SELECTORS or not colon or not value:
-            raise Refused(f"--select {selector!r} is not understood", remedy="write tag:…, owner:… or database:…")
-        wanted.setdefault(kind, set()).add(value)
-
-    def matches(invariant: Invariant, database: str) -> bool:
-        has = {"tag": set(invariant.tags), "owner": {invariant.owner}, "database": {database}}
-        return (not names or invariant.name in names) and all(has[kind] & values for kind, values in wanted.items())
-
-    chosen = tuple(pair for pair in catalog.entries() if matches(*pair))
-    if not chosen:
-        raise NotFound("nothing matches, so nothing was asked", remedy="give other names or --select, or none")
-    return chosen
-
-
-@contextmanager
-def connected(catalog: Catalog, environ: Mapping[str, str], folder: Path) -> Iterator[Databases]:
-    """The catalog's databases, with the caller's own login; on the way out running statements are cancelled.
-
-    Relative SQLite files lie in ``folder``: that of ``holdtrue.yaml``.
-    """
-    databases = Databases(environ=environ, application_name="holdtrue run", folder=folder)
-    databases.configure(catalog.config.databases)
-    try:
-        yield databases
-    finally:
-        databases.interrupt_all()
-        databases.close()
 
 
 def ask_now(

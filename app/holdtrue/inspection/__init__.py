@@ -1,0 +1,7 @@
+"""asks a replica for a person, outside the schedule, and saves nothing (run, diff, explain, doctor)"""
+
+from holdtrue.inspection.asking import RAW_ROWS, Asked, RawRows, ask_now
+from holdtrue.inspection.choosing import SELECTORS, choose
+from holdtrue.inspection.connecting import connected
+
+__all__ = ["RAW_ROWS", "SELECTORS", "Asked", "RawRows", "ask_now", "choose", "connected"]
