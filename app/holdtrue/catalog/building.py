@@ -9,6 +9,7 @@ from typing import Final
 
 from holdtrue.catalog import nodes
 from holdtrue.catalog.configuration import service_config
+from holdtrue.catalog.heartbeats import check_heartbeats
 from holdtrue.catalog.invariants import Surroundings, read_invariant
 from holdtrue.catalog.keys import CONFIG_FILE, INVARIANTS_FILE
 from holdtrue.catalog.nodes import Node, compose
@@ -140,7 +141,11 @@ def _read_config(texts: Mapping[str, str], environ: Mapping[str, str], problems:
     if root is None:
         return None if len(problems) > before else ServiceConfig()
     fields = CONFIG_FILE.read(root, problems)
-    return service_config(fields, environ, problems) if isinstance(fields, Fields) else None
+    if not isinstance(fields, Fields):
+        return None
+    config = service_config(fields, environ, problems)
+    problems.extend(check_heartbeats(fields, config, {CONFIG: tuple(text.split("\n"))}))
+    return config
 
 
 def _read_file(file: str, text: str, problems: list[Problem]) -> Fields | None:

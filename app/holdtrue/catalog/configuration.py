@@ -23,7 +23,7 @@ from holdtrue.model import (
 )
 
 _NO_REPLICATION = (Dialect.SQLITE, Dialect.OTHER)
-_AS_WRITTEN = ("max_lag", "allow_primary", "search_path", "concurrency", "schema_file")
+_AS_WRITTEN = ("heartbeat", "max_lag", "allow_primary", "search_path", "concurrency", "schema_file")
 
 
 def service_config(fields: Fields, environ: Mapping[str, str], problems: list[Problem]) -> ServiceConfig:
@@ -66,9 +66,6 @@ def _database(name: str, fields: Fields, environ: Mapping[str, str], problems: l
     elif dialect not in (Dialect.POSTGRESQL, Dialect.MYSQL):
         message = f"{dialect} is not offered yet: every run on {name!r} will say that it could not look"
         problems.append(Problem(fields.node.place, message, fatal=False))
-    if freshness is Freshness.HEARTBEAT:
-        message = "heartbeat is not offered yet: every run on a replica will say that it could not look"
-        problems.append(Problem(fields.written["freshness"][1].place, message, str(freshness), fatal=False))
     if not replicas:
         return None
     safe = fields.get("safe_columns")
@@ -79,11 +76,7 @@ def _database(name: str, fields: Fields, environ: Mapping[str, str], problems: l
         freshness=freshness,
         timezone=timezone,
         safe_columns=None if safe is None else frozenset(safe),
-        **{
-            key: fields.get(key)
-            for key in ("max_lag", "allow_primary", "search_path", "concurrency", "schema_file")
-            if key in fields
-        },
+        **{key: fields.get(key) for key in _AS_WRITTEN if key in fields},
     )
 
 

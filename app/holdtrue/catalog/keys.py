@@ -244,6 +244,7 @@ DATABASE: Final = Group(
             "How a replica proves that it is near its primary.",
             "`streaming`; `none` for a SQLite file",
         ),
+        Key("heartbeat", _SQL, "Under `freshness: heartbeat`, a SELECT of one time: when the primary last wrote it."),
         Key("max_lag", Duration(timedelta(milliseconds=1)), "A replica further behind is not asked.", "30s"),
         Key("allow_primary", Flag(), "Must be true for a primary, and for a SQLite file.", "false"),
         Key("timezone", Text(meaning="a time zone", limit=64, lines=False), "The session's time zone.", "UTC"),

@@ -12,6 +12,7 @@ _RANK = (
     FailureReason.ANOTHER_SERVER,
     FailureReason.WENT_BACK,
     FailureReason.LAGGING,
+    FailureReason.NO_HEARTBEAT,
     FailureReason.REPLAY_PAUSED,
     FailureReason.CUT_OFF,
     FailureReason.IS_PRIMARY,

@@ -44,18 +44,19 @@ class Fresh:
 def decide_freshness(signs: Signs, *, freshness: Freshness, max_lag: timedelta, allow_primary: bool) -> Fresh | Failure:
     """Judge a PostgreSQL server by semantics 2.1 and 2.2.
 
-    An idle primary is no lag: receive = replay on a living link is lag 0 whatever the age of the last commit.
+    An idle primary is no lag: receive = replay on a living link is lag 0 whatever the age of the last commit. Under
+    *heartbeat* a server that may be asked is not proven fresh yet: its heartbeat has the word.
     """
     if not signs.in_recovery:
+        if allow_primary and freshness is Freshness.HEARTBEAT:
+            return Fresh("primary", None, proven=False)
         if allow_primary:
             return Fresh("primary", timedelta(0), proven=True)
         return Failure(FailureReason.IS_PRIMARY, "this server is a primary (allow_primary: true would ask it)")
     if signs.paused:
         return Failure(FailureReason.REPLAY_PAUSED, "replay is paused on this replica")
-    if freshness is Freshness.NONE:
+    if freshness is not Freshness.STREAMING:
         return Fresh("standby", None, proven=False)
-    if freshness is Freshness.HEARTBEAT:
-        return Failure(FailureReason.CUT_OFF, "freshness: heartbeat is not offered yet; use streaming or none")
     if not signs.receiver_lives:
         return Failure(FailureReason.CUT_OFF, "no WAL receiver runs on this replica: it hears nothing from its sender")
     if signs.receiver_visible:
@@ -86,10 +87,10 @@ def silence_limit(receiver_timeout: timedelta) -> timedelta:
 
 
 def measured_lag(signs: Signs, freshness: Freshness) -> timedelta | None:
-    """The lag as far as it can be measured, also of a replica that will not do; None where nothing is known."""
-    if not signs.in_recovery:
+    """The lag as far as the server's signs tell it, also of a replica that will not do; None where nothing is known."""
+    if not signs.in_recovery and freshness is not Freshness.HEARTBEAT:
         return timedelta(0)
-    return None if freshness is Freshness.NONE else _lag(signs)
+    return _lag(signs) if freshness is Freshness.STREAMING else None
 
 
 def _lag(signs: Signs) -> timedelta | None:

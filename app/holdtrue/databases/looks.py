@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -79,6 +79,10 @@ class Limits:
         """A lock is waited for at most half of the time, and never longer than ten seconds: so that it is told apart."""
         remaining = max(remaining, _SHORTEST)
         return cls(remaining, min(remaining / 2, _LONGEST_LOCK_WAIT), declared)
+
+    def after(self, spent: timedelta) -> Limits:
+        """The same with less for the text: what was asked before it took its time."""
+        return replace(self, statement=max(self.statement - spent, _SHORTEST))
 
 
 class Look(Protocol):

@@ -14,6 +14,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from holdtrue.databases.freshness import Fresh
+from holdtrue.databases.heartbeat import Beat, beat_age, decide_beat
 from holdtrue.databases.logins import read_login
 from holdtrue.databases.looks import Ahead, Answer, Limits, Mask, OnColumns, Streamed
 from holdtrue.databases.mysql_errors import INTERRUPTED, explain_refusal
@@ -214,18 +215,36 @@ class MysqlLink:
             max_lag=self._config.max_lag,
             allow_primary=self._config.allow_primary,
         )
+        now = read_moment(epoch)
+        lag = None if self._config.freshness is Freshness.NONE and standing.role != "primary" else standing.lag
+        if self._config.heartbeat is not None:
+            lag = None
+            if isinstance(fresh, Fresh):
+                age = beat_age(self._beat(self._config.heartbeat), now=now, timezone=self._config.timezone)
+                lag = None if isinstance(age, Failure) else age
+                fresh = decide_beat(fresh.role, age, max_lag=self._config.max_lag)
         at_most = "".join((seen or "").split())
         self.opened = Position(
             replica=self._replica,
-            moment=read_moment(epoch),
+            moment=now,
             role=fresh.role if isinstance(fresh, Fresh) else standing.role,
             system=system_of(self._flavour.name, at_most),
             log_position=at_most,
             snapshot=self._facts.gtid,
-            lag=None if self._config.freshness is Freshness.NONE and standing.role != "primary" else standing.lag,
+            lag=lag,
             freshness_proven=isinstance(fresh, Fresh) and fresh.proven,
         )
         return fresh if isinstance(fresh, Failure) else None
+
+    def _beat(self, text: str) -> Answer | Failure:
+        """Ask the heartbeat in this look's own snapshot; what it takes, the text has less."""
+        refusal = refuse_unless_reading(text, escapes=self._facts.escapes)
+        if refusal is not None:
+            return refusal
+        beat, started = Beat(), time.monotonic()
+        _, failure = self._rows(text, beat.begin, 1, self._limits.statement.total_seconds())
+        self._limits = self._limits.after(timedelta(seconds=time.monotonic() - started))
+        return beat.answer(failure)
 
     def _only_row(self, statement: str) -> Row:
         rows = self._wire.simple(statement, self._limits.statement.total_seconds())

@@ -72,17 +72,21 @@ def _read_channel(row: Mapping[str, str | None]) -> Channel:
 def decide_replica(
     standing: Standing, *, freshness: Freshness, max_lag: timedelta, allow_primary: bool
 ) -> Fresh | Failure:
-    """Judge a server by semantics 2.1 and 2.2: a stopped thread or an unknown lag is cut off; an idle primary is no lag."""
+    """Judge a server by semantics 2.1 and 2.2: a stopped thread or an unknown lag is cut off; an idle primary is no lag.
+
+    Under *heartbeat* a server that may be asked is not proven fresh yet: its heartbeat has the word.
+    """
+    beats = freshness is Freshness.HEARTBEAT
+    if standing.role == "primary" and allow_primary and beats:
+        return Fresh("primary", None, proven=False)
     if standing.role == "primary":
         if allow_primary:
             return Fresh("primary", standing.lag, proven=standing.visible)
         return Failure(FailureReason.IS_PRIMARY, "this server is a primary (allow_primary: true would ask it)")
     if allow_primary and standing.visible and not standing.channels:
-        return Fresh("primary", timedelta(0), proven=True)
-    if freshness is Freshness.NONE:
+        return Fresh("primary", None, proven=False) if beats else Fresh("primary", timedelta(0), proven=True)
+    if beats or freshness is Freshness.NONE:
         return Fresh("standby", None, proven=False)
-    if freshness is Freshness.HEARTBEAT:
-        return Failure(FailureReason.CUT_OFF, "freshness: heartbeat is not offered yet; use streaming or none")
     if not standing.visible:
         return Failure(
             FailureReason.CUT_OFF,

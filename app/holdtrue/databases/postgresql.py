@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from holdtrue.databases.describing import Described
-from holdtrue.databases.freshness import decide_freshness, measured_lag
+from holdtrue.databases.freshness import Fresh, decide_freshness, measured_lag
+from holdtrue.databases.heartbeat import Beat, beat_age, decide_beat
 from holdtrue.databases.logins import read_login
 from holdtrue.databases.looks import Ahead, Answer, Limits, Mask, OnColumns, Streamed
 from holdtrue.databases.postgresql_ahead import vouch
@@ -156,6 +157,11 @@ class PostgresLink:
         fresh = decide_freshness(
             opened.signs, freshness=config.freshness, max_lag=config.max_lag, allow_primary=config.allow_primary
         )
+        lag = measured_lag(opened.signs, config.freshness)
+        if config.heartbeat is not None and isinstance(fresh, Fresh):
+            age = beat_age(self._beat(config.heartbeat), now=opened.signs.now, timezone=config.timezone)
+            lag = None if isinstance(age, Failure) else age
+            fresh = decide_beat(fresh.role, age, max_lag=config.max_lag)
         self.opened = Position(
             replica=self._replica,
             moment=opened.signs.now,
@@ -165,13 +171,23 @@ class PostgresLink:
             log_position=opened.log_position,
             snapshot=opened.snapshot,
             in_progress=opened.in_progress,
-            lag=measured_lag(opened.signs, config.freshness),
+            lag=lag,
             freshness_proven=not isinstance(fresh, Failure) and fresh.proven,
         )
         if isinstance(fresh, Failure):
             return fresh
         self._last = opened
         return None
+
+    def _beat(self, text: str) -> Answer | Failure:
+        """Ask the heartbeat in this look's own snapshot; what it takes, the text has less."""
+        refusal = refuse_unless_query(text)
+        if refusal is not None:
+            return refusal
+        beat, started = Beat(), time.monotonic()
+        _, failure = self._wire.rows(text, beat.begin, 1, self._limits.statement.total_seconds())
+        self._limits = self._limits.after(timedelta(seconds=time.monotonic() - started))
+        return beat.answer(failure)
 
     def _open_ahead(self, ahead: Ahead) -> Row | None:
         """The opening's answer, with the text on its way; None if the text has to wait until the answer was judged."""

@@ -23,6 +23,8 @@ def vouch(ahead: Ahead, last: Opened | None, system: str, config: DatabaseConfig
     """
     if last is None or not last.started or not system or refuse_unless_query(ahead.text) is not None:
         return None
+    if config.freshness is Freshness.HEARTBEAT:
+        return None
     least = None
     newest = ahead.newest_good
     if newest is not None and newest.system:
@@ -33,7 +35,7 @@ def vouch(ahead: Ahead, last: Opened | None, system: str, config: DatabaseConfig
         return ("false", least, None, None, None) if config.allow_primary else None
     if config.freshness is Freshness.NONE:
         return ("true", least, str(last.timeline), None, None)
-    if config.freshness is not Freshness.STREAMING or not last.signs.receiver_visible:
+    if not last.signs.receiver_visible:
         return None
     lag, silence = _seconds(config.max_lag), _seconds(silence_limit(last.signs.receiver_timeout))
     return ("true", least, str(last.timeline), lag, silence)

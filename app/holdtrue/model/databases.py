@@ -52,6 +52,7 @@ class ReplicaConfig:
 class DatabaseConfig:
     """A named logical database and how it may be asked.
 
+    ``heartbeat`` is the query whose one time decides under ``freshness: heartbeat``, and only then there is one.
     ``schema_file`` is the DDL of its tables, relative to ``holdtrue.yaml``: what a scratch database is made of.
     """
 
@@ -59,6 +60,7 @@ class DatabaseConfig:
     dialect: Dialect
     replicas: tuple[ReplicaConfig, ...]
     freshness: Freshness = Freshness.STREAMING
+    heartbeat: str | None = None
     max_lag: timedelta = timedelta(seconds=30)
     allow_primary: bool = False
     timezone: str = "UTC"

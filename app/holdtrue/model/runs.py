@@ -50,6 +50,7 @@ class FailureReason(StrEnum):
     LAGGING = "lagging"  # beyond max_lag
     CUT_OFF = "cut off"  # the replica hears nothing from its sender
     REPLAY_PAUSED = "replay paused"
+    NO_HEARTBEAT = "no heartbeat"  # the database's heartbeat gives no moment that could be believed
     WENT_BACK = "went back"
     ANOTHER_SERVER = "another server"
     IS_PRIMARY = "is a primary"  # and allow_primary is not set
