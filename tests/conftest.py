@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from servers.mariadb import FreshMariadb, MariadbPrimary, MariadbReplica
-from servers.postgres import FreshDatabase, PostgresPrimary, PostgresStandby
+from servers.postgres import FreshDatabase, PostgresPrimary, PostgresStandby, Topology, topology
 
 _numbers = itertools.count(1)
 
@@ -53,6 +53,13 @@ def postgres_primary() -> Iterator[PostgresPrimary]:
 def postgres_standby(postgres_primary: PostgresPrimary) -> PostgresStandby:
     """The streaming standby of ``postgres_primary``; removed with it."""
     return postgres_primary.standby()
+
+
+@pytest.fixture(scope="session")
+def postgres_topology() -> Iterator[Topology]:
+    """Servers that a test may make sick, if it heals them: a primary, two standbys, and one that follows a standby."""
+    with topology() as servers:
+        yield servers
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A real PostgreSQL primary and its streaming standby, for tests.
+"""A real PostgreSQL primary and its streaming standbys, cascaded ones among them, for tests.
 
     primary = PostgresPrimary(settings={"track_commit_timestamp": "on"})
     primary.start()
@@ -8,6 +8,8 @@
     standby.url("payments")
 
 Both are removed by ``remove()`` (the primary's removes its standbys), and end with the test process in any case.
+
+``topology()`` gives a primary with two standbys and a third that follows the first of them.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from psycopg import sql
 from holdtrue.embedded import EmbeddedPostgres, scratch_folder
 
 WAIT_LIMIT = 30.0
+_RECEIVERS = "SELECT count(*) FROM pg_stat_wal_receiver"
 
 
 class PostgresServer:
@@ -110,9 +113,12 @@ class PostgresServer:
 class PostgresStandby(PostgresServer):
     """A streaming replica."""
 
-    def __init__(self, server: EmbeddedPostgres, primary: PostgresPrimary) -> None:
+    def __init__(
+        self, server: EmbeddedPostgres, primary: PostgresPrimary, upstream: PostgresServer | None = None
+    ) -> None:
         super().__init__(server)
         self.primary = primary
+        self.upstream: PostgresServer = upstream or primary
 
     def pause_replay(self) -> None:
         self.execute("SELECT pg_wal_replay_pause()")
@@ -120,6 +126,29 @@ class PostgresStandby(PostgresServer):
 
     def resume_replay(self) -> None:
         self.execute("SELECT pg_wal_replay_resume()")
+
+    def cut(self) -> None:
+        """Take its upstream away: no WAL receiver runs any more. ``follow`` heals it."""
+        self._receive_from("")
+        wait_until(lambda: self.value(_RECEIVERS) == 0, "the receiver has gone")
+
+    def follow(self, port: int | None = None) -> None:
+        """Receive from its upstream, or through another port of this machine, and wait until WAL streams."""
+        where = self.upstream.port if port is None else port
+        self._receive_from(f"host=127.0.0.1 port={where} user=postgres password={self.password} connect_timeout=2")
+        self.wait_streaming()
+
+    def wait_streaming(self) -> None:
+        wait_until(lambda: self.value(f"{_RECEIVERS} WHERE status = 'streaming'") == 1, "the standby streams")
+
+    def _receive_from(self, conninfo: str) -> None:
+        with self.connect() as connection:
+            connection.execute(sql.SQL("ALTER SYSTEM SET primary_conninfo = {}").format(sql.Literal(conninfo)))
+            connection.execute("SELECT pg_reload_conf()")
+
+    def cascaded(self, *, settings: Mapping[str, str] | None = None) -> PostgresStandby:
+        """A started standby that follows this one."""
+        return self.primary.standby(settings=settings, upstream=self)
 
     def remove(self) -> None:
         self.server.remove()
@@ -133,11 +162,18 @@ class PostgresPrimary(PostgresServer):
         super().__init__(EmbeddedPostgres(folder or scratch_folder("holdtrue-test-primary-"), settings=merged))
         self.standbys: list[PostgresStandby] = []
 
-    def standby(self, *, settings: Mapping[str, str] | None = None, folder: Path | None = None) -> PostgresStandby:
-        """A started standby that has caught up with what is committed now."""
+    def standby(
+        self,
+        *,
+        settings: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        upstream: PostgresServer | None = None,
+    ) -> PostgresStandby:
+        """A started standby that has caught up with what is committed now; of another standby if ``upstream`` is one."""
         merged = {**self.server.settings, "wal_receiver_status_interval": "1s", **(settings or {})}
         place = folder or scratch_folder("holdtrue-test-standby-")
-        standby = PostgresStandby(EmbeddedPostgres.standby_of(self.server, place, settings=merged), self)
+        sender = upstream or self
+        standby = PostgresStandby(EmbeddedPostgres.standby_of(sender.server, place, settings=merged), self, upstream)
         standby.start()
         self.standbys.append(standby)
         wait_for_replay(standby)
@@ -156,8 +192,8 @@ class PostgresPrimary(PostgresServer):
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
     def remove(self) -> None:
-        """Stop and delete the standbys, then the primary."""
-        for standby in self.standbys:
+        """Stop and delete the standbys, cascaded ones first, then the primary."""
+        for standby in reversed(self.standbys):
             standby.remove()
         self.standbys.clear()
         self.server.remove()
@@ -194,6 +230,40 @@ class FreshDatabase:
 
     def value(self, text: str) -> Any:
         return self.primary.value(text, self.name)
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A primary, two standbys of it, and a third that follows the first. Whoever makes one of them sick heals it."""
+
+    primary: PostgresPrimary
+    first: PostgresStandby
+    second: PostgresStandby
+    cascaded: PostgresStandby
+
+    def execute(self, statements: str | Sequence[str], dbname: str = "postgres") -> None:
+        """Run statements on the primary, and wait until every standby has them."""
+        self.primary.execute(statements, dbname)
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until every standby has what is committed now."""
+        for standby in self.primary.standbys:
+            wait_for_replay(standby)
+
+
+@contextmanager
+def topology() -> Iterator[Topology]:
+    """All four, with links that notice a dead peer within seconds."""
+    quick = {
+        "full_page_writes": "on",
+        "wal_receiver_timeout": "4s",
+        "wal_sender_timeout": "4s",
+        "wal_retrieve_retry_interval": "200ms",
+    }
+    with started({**quick, "max_wal_senders": "10", "hot_standby_feedback": "off"}) as primary:
+        first, second = primary.standby(), primary.standby()
+        yield Topology(primary, first, second, first.cascaded())
 
 
 def wait_for_replay(standby: PostgresStandby, limit: float = WAIT_LIMIT) -> None:

@@ -198,9 +198,51 @@ def test_the_kind_of_database_comes_from_its_url_or_from_its_key() -> None:
     assert "the URL says mysql" in the_refusal(item(SQL), said, environ={"SHOP": "mysql://u@h/d"}).message
 
 
-def test_heartbeat_and_mysql_are_accepted_here() -> None:
-    config = MYSQL.replace("replicas", "freshness: heartbeat, replicas")
-    assert accepted(item(SQL), config).config.databases[0].freshness is Freshness.HEARTBEAT
+def beating(heartbeat: str, freshness: str = "heartbeat", base: str = MYSQL) -> str:
+    return base.replace("replicas", f"freshness: {freshness}, {heartbeat}replicas")
+
+
+PLAIN_POSTGRES = MYSQL.replace("mysql:", "postgresql:")
+BEAT = "heartbeat: SELECT max(beat_at) FROM heartbeat, "
+
+
+@pytest.mark.parametrize("base", [MYSQL, PLAIN_POSTGRES])
+def test_a_heartbeat_comes_with_its_text(base: str) -> None:
+    """Semantics 2.1."""
+    found = accepted(item(SQL), beating(BEAT, base=base)).config.databases[0]
+    assert (found.freshness, found.heartbeat) == (Freshness.HEARTBEAT, "SELECT max(beat_at) FROM heartbeat")
+    assert not warnings(item(SQL), beating(BEAT, base=base))
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "freshness", "says"),
+    [
+        ("", "heartbeat", "needs `heartbeat`"),
+        (BEAT, "streaming", "decides nothing"),
+        (BEAT, "none", "decides nothing"),
+        ("heartbeat: SELECT a. b FROM t; DELETE FROM t, ", "heartbeat", "`heartbeat` "),
+        ("heartbeat: DELETE FROM heartbeat, ", "heartbeat", "`heartbeat` "),
+        ('heartbeat: "UPDATE heartbeat SET beat_at = now()", ', "heartbeat", "`heartbeat` "),
+        ('heartbeat: "SELECT beat_at FROM heartbeat FOR UPDATE", ', "heartbeat", "`heartbeat` "),
+        ('heartbeat: "SELECT FROM WHERE )(", ', "heartbeat", "could not be inspected"),
+        (
+            'heartbeat: "SELECT name, beat_at FROM heartbeat", ',
+            "heartbeat",
+            "must give one time, and this gives 2 columns",
+        ),
+        ("heartbeat: '', ", "heartbeat", "must be one SELECT"),
+        ("heartbeat: 3, ", "heartbeat", "must be one SELECT"),
+    ],
+)
+@pytest.mark.parametrize("base", [MYSQL, PLAIN_POSTGRES])
+def test_a_heartbeat_that_cannot_decide_is_refused(base: str, heartbeat: str, freshness: str, says: str) -> None:
+    """Semantics 1.4 and 2.1: required where it decides, refused where it does not, inspected like any text."""
+    found = [problem for problem in refused(item(SQL), beating(heartbeat, freshness, base)) if says in problem.message]
+    assert len(found) == 1
+
+
+def test_a_file_has_no_heartbeat() -> None:
+    assert any("freshness: none" in one.message for one in refused(item(SQL), beating(BEAT, base=SQLITE)))
 
 
 @pytest.mark.parametrize(

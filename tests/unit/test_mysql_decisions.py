@@ -194,8 +194,24 @@ def test_a_primary_must_be_allowed() -> None:
     assert decide(Standing(False), allow=True) == Fresh("primary", timedelta(0), proven=True)
 
 
-def test_heartbeat_is_not_taken_for_good() -> None:
-    assert isinstance(decide(Standing(True, (GOOD,)), Freshness.HEARTBEAT), Failure)
+@pytest.mark.parametrize(
+    "standing",
+    [
+        Standing(True, (GOOD,)),
+        Standing(True),
+        Standing(True, visible=False),
+        Standing(True, (Channel("", False, False, None),)),
+    ],
+)
+def test_where_a_heartbeat_decides_the_status_does_not_and_nothing_is_proven_yet(standing: Standing) -> None:
+    """Semantics 2.1."""
+    assert decide(standing, Freshness.HEARTBEAT) == Fresh("standby", None, proven=False)
+
+
+def test_a_primary_that_may_be_asked_is_held_to_its_heartbeat_too() -> None:
+    for standing in (Standing(False), Standing(True)):
+        assert decide(standing, Freshness.HEARTBEAT, allow=True) == Fresh("primary", None, proven=False)
+    assert isinstance(decide(Standing(False), Freshness.HEARTBEAT), Failure)
 
 
 def test_both_servers_words_for_a_status_are_read() -> None:
