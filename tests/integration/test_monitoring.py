@@ -2,160 +2,29 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from holdtrue.alerting import withdraw
-from holdtrue.databases import Databases
-from holdtrue.ledger import KeyHasher
 from holdtrue.model import (
     AlertState,
-    BaseRows,
-    Catalog,
-    DatabaseConfig,
-    Dialect,
     FailureReason,
-    Freshness,
-    Interval,
-    Invariant,
     Outcome,
-    ReplicaConfig,
-    Run,
-    Secret,
-    ServiceConfig,
 )
-from holdtrue.monitoring import Monitor, Recorder, decide
-from holdtrue.scheduling import entries_of, settle_on_newest
-from holdtrue.store import Saved, Store, open_store
-
-START = datetime(2026, 11, 29, 12, tzinfo=UTC)
-EVERY = timedelta(minutes=15)
-RULE = Invariant(
-    "refunds_once",
-    "SELECT dispute_id, count(*) AS refunds FROM refunds WHERE state = 'settled' GROUP BY dispute_id HAVING count(*) > 1",
-    ("payments",),
-    Interval(EVERY),
-    "d1",
-    key=("dispute_id",),
-    columns=frozenset({"refunds"}),
-    base_rows=(BaseRows("refunds", (("dispute_id", "dispute_id"),)),),
-)
-
-
-@dataclass
-class Counted:
-    """What this process counted of itself."""
-
-    ended: list[Outcome] = field(default_factory=list)
-    due_times_missed: int = 0
-
-    def run_ended(self, database: str, outcome: Outcome, duration: timedelta) -> None:
-        assert (database, duration >= timedelta(0)) == ("payments", True)
-        self.ended.append(outcome)
-
-    def missed(self, database: str, due_times: int) -> None:
-        self.due_times_missed += due_times
-
-
-class House:
-    """A file to monitor, a store, and one instance's monitoring between them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.file = folder / "payments.db"
-        self.execute(
-            "CREATE TABLE refunds (id INTEGER PRIMARY KEY, dispute_id TEXT, state TEXT)",
-        )
-        self.now = START
-        self.store: Store = open_store(f"sqlite:///{folder / 'store.db'}", clock=lambda: self.now)
-        self.store.upgrade()
-        self.databases = Databases(environ={})
-        self.counted = Counted()
-        self.recorder = Recorder(lambda batch: self.store.runs.save(batch, decide))
-        self.recorder.start()
-        self.catalog: Catalog | None = None
-        self.hasher = KeyHasher(b"a secret of this test alone")
-        self.monitor = Monitor(
-            instance="here",
-            databases=self.databases,
-            before=self.store.runs.before,
-            record=self.recorder.record,
-            catalog=lambda: self.catalog,
-            notifiers=lambda: ("oncall",),
-            hasher=self.hasher,
-            now=lambda: self.now,
-            observer=self.counted,
-        )
-        self.install(RULE)
-
-    def execute(self, *statements: str) -> None:
-        connection = sqlite3.connect(self.file)
-        with connection:
-            for one in statements:
-                connection.execute(one)
-        connection.close()
-
-    def settle(self, dispute: str, times: int = 1) -> None:
-        self.execute(*[f"INSERT INTO refunds (dispute_id, state) VALUES ('{dispute}', 'settled')"] * times)
-
-    def install(self, rule: Invariant) -> None:
-        replica = ReplicaConfig("file", Secret(f"sqlite:///{self.file}"))
-        database = DatabaseConfig("payments", Dialect.SQLITE, (replica,), freshness=Freshness.NONE, allow_primary=True)
-        config = ServiceConfig(databases=(database,))
-        self.catalog = Catalog((rule,), config, (("a", rule.definition),), f"hash of {rule.definition}")
-        self.databases.configure(config.databases)
-        self.store.catalogs.install(
-            dict(self.catalog.texts),
-            self.catalog.content_hash,
-            "test",
-            entries_of(self.catalog, self.now),
-            withdraw=withdraw,
-            notifiers=("oncall",),
-        )
-
-    def look(self) -> Saved:
-        """Make the one run that is due."""
-        assert self.catalog is not None
-        (claim,) = self.store.leases.acquire(
-            instance="here",
-            free={"payments": 9},
-            limit=9,
-            ttl=timedelta(minutes=1),
-            generation=self.store.catalogs.number(),
-        )
-        rule = self.catalog.invariant(claim.invariant)
-        assert rule is not None
-        saved: Future[Saved] = self.monitor.perform(settle_on_newest(claim, rule, self.now))
-        return saved.result(20)
-
-    def look_later(self, after: timedelta = EVERY) -> Run:
-        """Let time pass, look, and give the newest run as the store has it."""
-        self.now += after
-        assert not self.look().dropped
-        return self.newest()
-
-    def newest(self) -> Run:
-        return self.store.reads.runs(RULE.name, "payments", limit=1)[0]
-
-    def close(self) -> None:
-        self.recorder.stop(10)
-        self.databases.close()
-        self.store.close()
+from scenes.monitored import EVERY, RULE, START, MonitoredFile
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    house = House(tmp_path)
+def house(tmp_path: Path) -> Iterator[MonitoredFile]:
+    house = MonitoredFile(tmp_path)
     yield house
     house.close()
 
 
-def test_zero_is_a_full_result_with_its_place_and_time(house: House) -> None:
+def test_zero_is_a_full_result_with_its_place_and_time(house: MonitoredFile) -> None:
     """Design 3; semantics 3.1: duration, time, replica, position, and an explicit zero."""
     house.look()
     run = house.newest()
@@ -167,7 +36,7 @@ def test_zero_is_a_full_result_with_its_place_and_time(house: House) -> None:
     assert house.counted.ended == [Outcome.HELD]
 
 
-def test_keys_are_new_then_known_then_fixed_then_returned(house: House) -> None:
+def test_keys_are_new_then_known_then_fixed_then_returned(house: MonitoredFile) -> None:
     """Semantics 4.1: what the ledger says over time, through real runs."""
     house.look()
     house.settle("dsp_1", 2)
@@ -184,7 +53,7 @@ def test_keys_are_new_then_known_then_fixed_then_returned(house: House) -> None:
     ]
 
 
-def test_the_sample_is_masked_before_it_is_stored_and_says_which_rows_are_new(house: House) -> None:
+def test_the_sample_is_masked_before_it_is_stored_and_says_which_rows_are_new(house: MonitoredFile) -> None:
     """Semantics 4.4: a column that nobody declared safe leaves the run hashed."""
     house.settle("dsp_secret", 2)
     house.look()
@@ -201,7 +70,7 @@ def test_the_sample_is_masked_before_it_is_stored_and_says_which_rows_are_new(ho
     assert b"dsp_secret" not in b"".join(one.read_bytes() for one in house.file.parent.glob("store.db*"))
 
 
-def test_evidence_is_taken_once_in_the_run_that_first_returns_a_key(house: House) -> None:
+def test_evidence_is_taken_once_in_the_run_that_first_returns_a_key(house: MonitoredFile) -> None:
     """Semantics 9.1."""
     house.look()
     house.settle("dsp_1", 2)
@@ -215,7 +84,7 @@ def test_evidence_is_taken_once_in_the_run_that_first_returns_a_key(house: House
     assert [len(one.evidence.rows) for one in kept] == [2, 2]
 
 
-def test_a_database_that_cannot_be_asked_moves_health_and_leaves_the_alert(house: House) -> None:
+def test_a_database_that_cannot_be_asked_moves_health_and_leaves_the_alert(house: MonitoredFile) -> None:
     """Semantics 7.2, 0: an errored run changes no alert field."""
     house.settle("dsp_1", 2)
     house.look()
@@ -233,7 +102,9 @@ def test_a_database_that_cannot_be_asked_moves_health_and_leaves_the_alert(house
     assert after.standing.errors_in_a_row == 1
 
 
-def test_a_fault_of_ours_is_an_errored_run_that_people_see(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_ours_is_an_errored_run_that_people_see(
+    house: MonitoredFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Semantics 0: not knowing is never good news, whoever is to blame; its text says nothing of the data."""
 
     def fail(*_: object, **__: object) -> None:
@@ -249,7 +120,7 @@ def test_a_fault_of_ours_is_an_errored_run_that_people_see(house: House, monkeyp
     assert "RuntimeError" in run.failure.sentence
 
 
-def test_due_times_that_nobody_was_there_for_are_one_skipped_span(house: House) -> None:
+def test_due_times_that_nobody_was_there_for_are_one_skipped_span(house: MonitoredFile) -> None:
     """Semantics 2.5: the newest missed one runs once, the others are recorded as missed."""
     house.look()
     run = house.look_later(5 * EVERY)
@@ -261,7 +132,7 @@ def test_due_times_that_nobody_was_there_for_are_one_skipped_span(house: House) 
     assert skipped[0].failure.reason is FailureReason.MISSED
 
 
-def test_a_result_whose_definition_changed_since_its_claim_is_not_made(house: House) -> None:
+def test_a_result_whose_definition_changed_since_its_claim_is_not_made(house: MonitoredFile) -> None:
     """Semantics 1.3: it is discarded, and the next claim is under the new definition."""
     house.settle("dsp_1", 2)
     (claim,) = house.store.leases.acquire(
@@ -273,7 +144,7 @@ def test_a_result_whose_definition_changed_since_its_claim_is_not_made(house: Ho
     assert house.store.alerts.find_open(RULE.name) == ()
 
 
-def test_a_changed_secret_makes_every_present_key_known_and_says_so(house: House) -> None:
+def test_a_changed_secret_makes_every_present_key_known_and_says_so(house: MonitoredFile) -> None:
     """Semantics 4.2: a changed secret re-baselines; nothing is called new or fixed."""
     house.settle("dsp_1", 2)
     house.look()

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 
 from holdtrue.errors import StoreOutdated, StoreUnreachable
 from holdtrue.store import Store, open_store, schema
@@ -141,3 +141,54 @@ def test_a_file_that_is_no_database_is_unreachable(tmp_path: Path) -> None:
             store.ping()
     finally:
         store.close()
+
+
+def test_a_store_of_the_first_version_is_upgraded_with_what_it_holds(store: Store) -> None:
+    """A column that came later has a value for every row that was there before."""
+    from alembic import command
+
+    with store._engine.write() as connection:
+        command.upgrade(schema._config(connection), "0001")
+        given: dict[str, dict[str, object]] = {
+            "entries": {"id": 1, "invariant": "rule", "database": "payments", "definition": "d1", "token": 7},
+            "standings": {
+                "entry_id": 1,
+                "health": "ok",
+                "good_definition": "d1",
+                "secret_id": "s1",
+                "key_columns": "id",
+            },
+            "runs": {"id": 1, "entry_id": 1, "kind": "scheduled", "outcome": "held", "definition": "d1", "duration": 0},
+            "ledger_keys": {"entry_id": 1, "key": "k1", "disposition": "counted", "novelty": "new"},
+        }
+        for name, values in given.items():
+            # What is not said here is filled by type: it only has to be there.
+            filled: dict[str, object] = {}
+            for column in inspect(connection).get_columns(name):
+                kind = str(column["type"]).upper()
+                moment = "TIME" in kind or column["name"] in MOMENTS
+                plain = (
+                    "2026-11-29 12:00:00.000000+00"
+                    if moment
+                    else False
+                    if "BOOL" in kind
+                    else 0
+                    if "INT" in kind
+                    else ""
+                )
+                if column["name"] in values or not column["nullable"]:
+                    filled[column["name"]] = values.get(column["name"], plain)
+            names = ", ".join(f'"{one}"' for one in filled)
+            marks = ", ".join(f":{one}" for one in filled)
+            connection.execute(text(f"INSERT INTO {name} ({names}) VALUES ({marks})"), filled)
+    with pytest.raises(StoreOutdated, match="upgrade"):
+        store.require_current()
+    store.upgrade()
+    assert store.check() == ()
+    with store._engine.read() as connection:
+        run = connection.execute(text("SELECT healed, suspicious FROM runs")).one()
+        key = connection.execute(text("SELECT key, present_since, young_since FROM ledger_keys")).one()
+    assert (tuple(run), tuple(key)) == ((0, ""), ("k1", None, None))
+
+
+MOMENTS = ("since", "next_due", "due_at", "started_at", "first_seen", "last_changed")

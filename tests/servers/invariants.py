@@ -64,7 +64,7 @@ def ask(databases: Databases, rule: Invariant, **options: Any) -> Examined | Fai
     """One run of an invariant on ``db``; options go to ``look`` or, if it knows them, to ``examine_invariant``."""
     examining = {
         name: options.pop(name)
-        for name in ("never_seen", "is_known", "evidence_limit", "ask_population", "also")
+        for name in ("never_seen", "is_known", "evidence_limit", "ask_population", "also", "past", "now", "timezone")
         if name in options
     }
 

@@ -12,7 +12,6 @@ RULE = re.compile(r"^(\d+\.\d+) ", re.MULTILINE)
 CITED = re.compile(r"[Ss]emantics ((?:\d+(?:\.\d+)?(?:(?:,| and| to|;) )?)+)")
 LATER = {
     "2.4": "attempts after an error",
-    "5.1": "settle",
     "5.2": "confirm",
     "5.4": "accept",
     "7.4": "grouping on one route",

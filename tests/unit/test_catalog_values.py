@@ -245,7 +245,8 @@ def test_a_former_name_that_is_still_there_is_refused() -> None:
 
 
 def test_keys_of_a_later_release_are_checked_now_and_warned_of() -> None:
-    text = item(f"{SQL}\nkey: [id]\nsettle: {{column: id, after: 5m}}\nexamples: {{violating: [{{t: [{{id: 1}}]}}]}}")
+    operations = "operations: {issue_refund: {mutates: [refunds]}}"
+    text = f"{item(f'{SQL}')}\n{operations}"
     assert [word for word in warnings(text) if "not acted on yet" in word]
     assert "must be a list" in the_refusal(item(f"{SQL}\nexamples: {{violating: 3}}")).message
     nested = refused(item(f"{SQL}\nkey: [id]\nsettle: {{colum: id, after: 5}}"))

@@ -14,6 +14,7 @@ from holdtrue.model import (
     Episode,
     Health,
     Invariant,
+    Mark,
     Outcome,
     Reason,
     Returns,
@@ -131,11 +132,23 @@ def _maybe_fire(steps: Steps, run: Run, invariant: Invariant, now: datetime) -> 
     fired = steps.become(
         state=AlertState.FIRING, fired_at=now, severity=invariant.severity.value, owner=invariant.owner
     )
-    return fired.tell(reason, now, detail=_found(run), run=_run_of(run)).change(), reason.value
+    told = fired.tell(reason, now, detail=_found(run), run=_run_of(run), marks=_marks(run))
+    return told.change(), reason.value
 
 
 def _found(run: Run) -> str:
-    return f"{run.show_count()} counted" if run.complete else f"{run.show_count()} counted, then: {reason_of(run)}"
+    found = f"{run.show_count()} counted" if run.complete else f"{run.show_count()} counted, then: {reason_of(run)}"
+    return "; ".join([found, *_beside(run)])
+
+
+def _beside(run: Run) -> list[str]:
+    """What must be said next to a count: why it may speak of the text, or that keys were compared anew."""
+    said = [f"suspicious: {run.suspicious}"] if run.suspicious else []
+    return said + ([f"compared anew: {run.rebaselined}"] if run.rebaselined else [])
+
+
+def _marks(run: Run) -> tuple[Mark, ...]:
+    return (Mark.SUSPICIOUS,) if run.suspicious else ()
 
 
 def _maybe_worsen(steps: Steps, run: Run, invariant: Invariant, now: datetime) -> tuple[Change, str]:
@@ -149,7 +162,9 @@ def _maybe_worsen(steps: Steps, run: Run, invariant: Invariant, now: datetime) -
         ).change(), "worsened: acknowledged rows grew"
     if episode.told_count and episode.count >= 2 * episode.told_count:
         detail = f"from {episode.told_count} to {'' if episode.count_complete else 'at least '}{episode.count}"
-        return steps.tell(Reason.WORSENED, now, detail=detail, run=_run_of(run)).change(), "worsened: doubled"
+        detail = "; ".join([detail, *_beside(run)])
+        told = steps.tell(Reason.WORSENED, now, detail=detail, run=_run_of(run), marks=_marks(run))
+        return told.change(), "worsened: doubled"
     if gathered_are_due(episode, invariant, now):
         return tell_gathered(steps, now, _run_of(run)).change(), "worsened: new keys"
     return steps.change(), "still violated"
@@ -191,6 +206,12 @@ def _held(run: Run, alert: Episode, before: Standing, invariant: Invariant, now:
         ended = steps.end(Ending.REDEFINED, now)
         return ended.tell(Reason.REDEFINED, now, detail=detail, run=_run_of(run)).change(), Reason.REDEFINED.value
     runs = "1 complete run" if held == 1 else f"{held} complete runs in a row"
-    detail = f"held in {runs}; was firing for {open_for}, at most {alert.peak} counted"
+    detail = f"held in {runs}; was firing for {open_for}, at most {alert.peak} counted{_not_counted(run)}"
     ended = steps.end(Ending.RESOLVED, now)
     return ended.tell(Reason.RESOLVED, now, detail=detail, run=_run_of(run)).change(), Reason.RESOLVED.value
+
+
+def _not_counted(run: Run) -> str:
+    """Rows that are there and do not count are no fix, and must not look like one."""
+    beside = [f"{count} {word}" for count, word in ((run.settling, "settling"), (run.waived, "waived")) if count]
+    return f"; still returned: {', '.join(beside)}" if beside else ""

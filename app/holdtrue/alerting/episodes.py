@@ -22,12 +22,14 @@ class Steps:
 
     def step(self, name: str, now: datetime, *, detail: str = "", run: int | None = None) -> Steps:
         """A silent step: it is in the timeline and owes nobody a message."""
-        return self._add(name, None, now, detail, run)
+        return self._add(name, None, now, detail, run=run)
 
-    def tell(self, reason: Reason, now: datetime, *, detail: str = "", run: int | None = None) -> Steps:
+    def tell(
+        self, reason: Reason, now: datetime, *, detail: str = "", run: int | None = None, marks: tuple[Mark, ...] = ()
+    ) -> Steps:
         """A step that owes a message; what people are told of is counted from here again."""
         told = self.become(told_count=self.episode.count, told_at=now, new_since_told=0)
-        return told._add(reason.value, reason, now, detail, run)
+        return told._add(reason.value, reason, now, detail, run=run, marks=marks)
 
     def end(self, ending: Ending, now: datetime) -> Steps:
         """The episode is over."""
@@ -37,7 +39,16 @@ class Steps:
         """What a decision carries."""
         return Change(self.episode, self.events)
 
-    def _add(self, name: str, reason: Reason | None, now: datetime, detail: str, run: int | None) -> Steps:
+    def _add(
+        self,
+        name: str,
+        reason: Reason | None,
+        now: datetime,
+        detail: str,
+        *,
+        run: int | None,
+        marks: tuple[Mark, ...] = (),
+    ) -> Steps:
         number = self.episode.events + 1
         first_look = self.episode.at_first_look and reason is Reason.FIRED
         event = Event(
@@ -45,7 +56,7 @@ class Steps:
             name=name,
             at=now,
             reason=reason,
-            marks=(Mark.AT_FIRST_LOOK,) if first_look else (),
+            marks=(Mark.AT_FIRST_LOOK, *marks) if first_look else marks,
             count=self.episode.count,
             detail=detail,
             run=run,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from holdtrue.databases.looks import Answer, Examined, Look
-from holdtrue.ledger import KeyHasher, Tally, judge
+from holdtrue.ledger import NOTHING_BEFORE, Clock, Dispositions, KeyHasher, Past, Tally, judge
 from holdtrue.model import (
     Column,
     Evidence,
@@ -38,6 +40,9 @@ def examine_invariant(
     hasher: KeyHasher,
     never_seen: NeverSeen | None = None,
     is_known: Callable[[str], bool] = lambda _key: False,
+    past: Past = NOTHING_BEFORE,
+    now: datetime | None = None,
+    timezone: str = "UTC",
     evidence_limit: int = EVIDENCE_LIMIT,
     ask_population: bool = True,
     also: Callable[[tuple[Column, ...]], Callable[[Row], None]] | None = None,
@@ -45,15 +50,21 @@ def examine_invariant(
     """Run the invariant's text once and judge what came (semantics 3.1, 3.4, 1.5).
 
     Evidence is taken, after the rows have ended, for at most ``evidence_limit`` keys that ``never_seen`` names (none
-    without it); ``is_known`` tells while rows stream which keys need not be held ready for that. ``also`` sees every raw
-    row, for a caller's own terminal alone.
+    without it); ``is_known`` tells while rows stream which keys need not be held ready for that. ``past``, ``now`` (the
+    database's own if not given) and the database's ``timezone`` decide which rows settle and which are waived (semantics
+    5.1). ``also`` sees every raw row, for a caller's own terminal alone.
     """
+    moment = look.position.moment
+    clock = Clock(now or moment, moment - (look.position.lag or timedelta(0)), ZoneInfo(timezone))
     tallies: list[Tally] = []
     candidates = _Candidates(invariant, hasher, is_known)
     limit = evidence_limit if never_seen is not None else 0
 
     def on_columns(columns: tuple[Column, ...]) -> Callable[[Row], None]:
-        tally = Tally(invariant, columns, hasher, safe_columns=look.safe_columns)
+        dispositions = None
+        if invariant.returns is Returns.ROWS:
+            dispositions = Dispositions(invariant, columns, hasher, past=past, clock=clock)
+        tally = Tally(invariant, columns, hasher, safe_columns=look.safe_columns, dispositions=dispositions)
         tallies.append(tally)
         takers: list[Callable[[Row], None]] = [tally.add]
         if limit and invariant.returns is Returns.ROWS:
@@ -187,7 +198,7 @@ def _with_population(look: Look, population: str, examined: Examined) -> Examine
         failure = Failure(FailureReason.POPULATION, sentence, answer.sqlstate, answer.position, answer.raw)
         return replace(examined, outcome=Outcome.ERRORED, failure=failure)
     if is_populated(answer):
-        return examined
+        return replace(examined, populated=True, population=_number_of(answer))
     failure = Failure(FailureReason.VACUOUS, "vacuous: the population is empty, so that nothing could break the rule")
     return replace(examined, outcome=Outcome.ERRORED, failure=failure)
 
@@ -206,6 +217,14 @@ def is_populated(answer: Answer) -> bool:
         return float(cell) != 0
     except ValueError:
         return True
+
+
+def _number_of(answer: Answer) -> int | None:
+    """The number that ``population`` answered with; None where it was rows."""
+    if len(answer.rows) != 1 or len(answer.columns) != 1 or answer.more:
+        return None
+    cell = answer.rows[0][0] or ""
+    return int(cell) if cell.isascii() and cell.isdigit() and len(cell) < 19 else None
 
 
 def _with_rows(

@@ -173,7 +173,8 @@ class Examined:
     """An execution, judged.
 
     ``failure`` is why it is errored, or why it was cut short. ``rows_note`` is what ``rows_sql`` had to say beside the
-    count: that it disagrees, or could not be asked.
+    count: that it disagrees, or could not be asked. ``populated``: ``population`` was asked and found something;
+    ``population`` is its number, if it was one.
     """
 
     outcome: Outcome
@@ -184,3 +185,5 @@ class Examined:
     position: Position
     evidence: tuple[Evidence, ...] = field(default=())
     rows_note: str = ""
+    populated: bool = False
+    population: int | None = None

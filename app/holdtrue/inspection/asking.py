@@ -73,11 +73,13 @@ def ask_now(
     ``on_done`` is called from this thread, as answers come in.
     """
     places = {one.name: one.concurrency for one in catalog.config.databases}
+    zones = {one.name: one.timezone for one in catalog.config.databases}
     # A pool for each database: one that hangs keeps no other waiting.
     pools = {name: ThreadPoolExecutor(min(places.get(name, 1), _THREADS_LIMIT)) for _, name in chosen}
     try:
         futures: list[Future[Asked]] = [
-            pools[name].submit(_ask, databases, invariant, name, hasher, raw=raw) for invariant, name in chosen
+            pools[name].submit(_ask, databases, invariant, name, hasher, timezone=zones.get(name, "UTC"), raw=raw)
+            for invariant, name in chosen
         ]
         for future in futures:
             on_done(future.result())
@@ -93,11 +95,15 @@ def ask_now(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _ask(databases: Databases, invariant: Invariant, database: str, hasher: KeyHasher, *, raw: bool) -> Asked:
+def _ask(
+    databases: Databases, invariant: Invariant, database: str, hasher: KeyHasher, *, timezone: str, raw: bool
+) -> Asked:
     collector = _Collector()
 
     def examine(look: Look) -> Examined:
-        return examine_invariant(look, invariant, hasher=hasher, also=collector.begin if raw else None)
+        return examine_invariant(
+            look, invariant, hasher=hasher, timezone=timezone, also=collector.begin if raw else None
+        )
 
     started_at, started = datetime.now(UTC), time.monotonic()
     answer = databases.look(database, time_limit=invariant.timeout, newest_good=None, examine=examine, keep_raw=raw)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 
+from holdtrue.ledger.dispositions import Dispositions
 from holdtrue.ledger.keys import KEY_BYTES, KeyHasher, numbered
 from holdtrue.model import Column, Disposition, Failure, FailureReason, Invariant, Returns, Row, Sample, Tallied
 from holdtrue.model.masking import excerpt
@@ -23,8 +25,8 @@ _INTEGER = re.compile(r"[0-9]+")
 class Tally:
     """Counts the rows of one execution as they stream, in memory that does not grow with them.
 
-    Kept are the ``key_limit`` smallest keys, ordered by (hash, number), and the first ``sample_size`` rows, masked; neither
-    the order of rows nor their number decides which keys are kept (semantics 4.3).
+    Kept are the ``key_limit`` smallest keys, ordered by (hash, number), and the first ``sample_size`` rows, masked, those
+    that count before others; neither the order of rows nor their number decides which keys are kept (semantics 4.3).
     """
 
     def __init__(
@@ -34,10 +36,14 @@ class Tally:
         hasher: KeyHasher,
         *,
         safe_columns: frozenset[str] | None = None,
+        dispositions: Dispositions | None = None,
         sample_size: int = SAMPLE_SIZE,
         key_limit: int = KEY_LIMIT,
     ) -> None:
-        """Begin for a result with these columns; ``safe_columns`` is the database's cap on what may be called safe."""
+        """Begin for a result with these columns; ``safe_columns`` is the database's cap on what may be called safe.
+
+        Without ``dispositions`` every row counts.
+        """
         self._hasher = hasher
         self._names = tuple(column.name for column in columns)
         self._sample_size = sample_size
@@ -45,14 +51,19 @@ class Tally:
         self._returns_count = invariant.returns is Returns.COUNT
         safe = invariant.columns if safe_columns is None else invariant.columns & safe_columns
         self._safe = tuple(name in safe for name in self._names)
+        self._dispositions = dispositions if dispositions is not None and dispositions.needed else None
         self._shape = self._shape_of_columns(invariant)
         key = invariant.key if invariant.key and self._shape is None else self._names
         self._key_columns = () if self._returns_count else key
         self._places = tuple(self._names.index(name) for name in self._key_columns)
         self._whole = self._key_columns == self._names
         self._returned = 0
-        self._rows: list[Row] = []
-        self._row_keys: list[bytes] = []
+        self._beside = {Disposition.SETTLING: 0, Disposition.WAIVED: 0}
+        # Of kept keys with rows that do not count: how many rows have each disposition, and the oldest settling moment.
+        self._kept_beside: dict[bytes, dict[Disposition, int]] = {}
+        self._young: dict[bytes, datetime] = {}
+        self._sampled: list[tuple[Row, bytes, Disposition]] = []
+        self._sampled_beside: list[tuple[Row, bytes, Disposition]] = []
         self._kept: dict[bytes, int] = {}
         self._shown: dict[bytes, str] = {}
         self._pieces = 0
@@ -84,11 +95,13 @@ class Tally:
                 value = row[place]
                 text += "-" if value is None else f"{len(value)}:{value}"
         key = self._hasher.digest(text.encode("utf-8", "surrogatepass"))[:KEY_BYTES]
-        if self._returned <= self._sample_size:
-            self._rows.append(self._mask_row(row))
-            self._row_keys.append(key)
         ceiling = self._ceiling
-        if ceiling is None or key <= ceiling:
+        kept = ceiling is None or key <= ceiling
+        if self._dispositions is not None:
+            self._judge(self._dispositions, row, key, kept=kept)
+        elif self._returned <= self._sample_size:
+            self._sampled.append((self._mask_row(row), key, Disposition.COUNTED))
+        if kept:
             count = self._kept.get(key)
             if count is None:
                 self._kept[key] = 1
@@ -98,6 +111,25 @@ class Tally:
             self._pieces += 1
             if self._pieces > 2 * self._key_limit:
                 self._prune()
+
+    def _judge(self, dispositions: Dispositions, row: Row, key: bytes, *, kept: bool) -> None:
+        disposition, moment = dispositions.of(row, key)
+        sampled = self._sampled
+        if disposition is not Disposition.COUNTED:
+            self._beside[disposition] += 1
+            sampled = self._sampled_beside
+        if len(sampled) < self._sample_size:
+            sampled.append((self._mask_row(row), key, disposition))
+        counts = self._kept_beside.get(key)
+        if not kept or (counts is None and disposition is Disposition.COUNTED):
+            return
+        if counts is None:
+            counts = self._kept_beside[key] = dict.fromkeys(Disposition, 0)
+            counts[Disposition.COUNTED] = self._kept.get(key, 0)
+        counts[disposition] += 1
+        if moment is not None:
+            former = self._young.get(key)
+            self._young[key] = moment if former is None else min(former, moment)
 
     def _prune(self) -> None:
         """Keep the smallest (hash, number) pairs: what is above them can never come back in."""
@@ -110,6 +142,8 @@ class Tally:
             if not room:
                 break
         self._shown = {key: self._shown[key] for key in kept}
+        self._kept_beside = {key: counts for key, counts in self._kept_beside.items() if key in kept}
+        self._young = {key: moment for key, moment in self._young.items() if key in kept}
         self._kept = kept
         self._pieces = sum(kept.values())
 
@@ -139,30 +173,59 @@ class Tally:
         if self._pieces > self._key_limit:
             self._prune()
         keys = {
-            numbered(base.hex(), number): (Disposition.COUNTED, self._shown[base])
+            numbered(base.hex(), number): (self._disposition(base, number), self._shown[base])
             for base in sorted(self._kept)
             for number in range(1, self._kept[base] + 1)
         }
+        settling, waived = self._beside[Disposition.SETTLING], self._beside[Disposition.WAIVED]
         return Tallied(
             returned=self._returned,
-            counted=self._returned,
-            settling=0,
-            waived=0,
+            counted=self._returned - settling - waived,
+            settling=settling,
+            waived=waived,
             keys=keys,
             sample=self._sample(),
             horizon=next(reversed(keys), None) if cut else None,
             key_columns=self._key_columns,
-            shape=self._shape,
+            shape=self._shape or (self._dispositions.shape if self._dispositions is not None else None),
+            young={
+                key: self._young[bytes.fromhex(key.partition("#")[0])]
+                for key, (disposition, _) in keys.items()
+                if disposition is Disposition.SETTLING
+            },
         )
 
+    def _disposition(self, base: bytes, number: int) -> Disposition:
+        """Of rows with one key the waived ones have the lowest numbers, those that settle the highest."""
+        counts = self._kept_beside.get(base)
+        if counts is None:
+            return Disposition.COUNTED
+        if number <= counts[Disposition.WAIVED]:
+            return Disposition.WAIVED
+        counted = counts[Disposition.WAIVED] + counts[Disposition.COUNTED]
+        return Disposition.COUNTED if number <= counted else Disposition.SETTLING
+
     def _sample(self) -> Sample:
-        times: dict[bytes, int] = {}
+        chosen = (self._sampled + self._sampled_beside)[: self._sample_size]
+        numbers: dict[bytes, int] = {}
         keys = []
-        for key in self._row_keys:
-            times[key] = times.get(key, 0) + 1
-            keys.append(numbered(key.hex(), times[key]))
+        for _, key, disposition in chosen:
+            if key not in numbers:
+                counts = self._kept_beside.get(key)
+                numbers[key] = counts[Disposition.WAIVED] if counts and disposition is Disposition.COUNTED else 0
+            numbers[key] += 1
+            keys.append(numbered(key.hex(), numbers[key]))
         masked = frozenset(name for name, safe in zip(self._names, self._safe, strict=True) if not safe)
-        return Sample(columns=self._names, rows=tuple(self._rows), keys=tuple(keys), masked=masked)
+        return Sample(
+            columns=self._names,
+            rows=tuple(row for row, _, _ in chosen),
+            keys=tuple(keys),
+            # What a row that does not count is; the ledger says what is known of one that does.
+            novelties=tuple("" if one is Disposition.COUNTED else one.value for _, _, one in chosen)
+            if self._sampled_beside
+            else (),
+            masked=masked,
+        )
 
     def _count_result(self) -> Tallied:
         shape, count = self._shape, 0

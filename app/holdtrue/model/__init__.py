@@ -100,10 +100,13 @@ from holdtrue.model.tickets import (
     TableRows,
     Ticket,
 )
+from holdtrue.model.waivers import Accept, AcceptedKeys, Population, ToldEnd
 
 __all__ = [
     "NAME_LIMIT",
     "NAME_PATTERN",
+    "Accept",
+    "AcceptedKeys",
     "AlertState",
     "BaseRows",
     "Catalog",
@@ -146,6 +149,7 @@ __all__ = [
     "Parcel",
     "Place",
     "Policy",
+    "Population",
     "Position",
     "Problem",
     "Reason",
@@ -169,6 +173,7 @@ __all__ = [
     "Tallied",
     "Thread",
     "Ticket",
+    "ToldEnd",
     "Undelivered",
     "Verdict",
     "Waiver",

@@ -54,6 +54,7 @@ class Mark(StrEnum):
 
     AT_FIRST_LOOK = "at first look"
     UNCONFIRMED = "unconfirmed"
+    SUSPICIOUS = "suspicious"
     MAY_BE_A_REPEAT = "may be a repeat"
 
 

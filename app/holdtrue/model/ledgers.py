@@ -38,6 +38,7 @@ class Comparison:
     known: int = 0
     came_back: int = 0
     fixed: int = 0
+    healed: int = 0
     changed: tuple[KeyState, ...] = ()
     never_seen: tuple[str, ...] = ()
     of_a_sample: bool = False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -174,7 +175,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """What the ledger knows of one key. ``key`` is its keyed hash, with ``#2`` … for equal keys in one run."""
+    """What the ledger knows of one key. ``key`` is its keyed hash, with ``#2`` … for equal keys in one run.
+
+    ``present_since`` is when it was first seen since it was last gone; ``young_since`` the moment of its row, by
+    ``settle.column``, when it began to settle. A key that went while it settled is ``healed``.
+    """
 
     key: str
     disposition: Disposition
@@ -183,6 +188,20 @@ class KeyState:
     last_changed: datetime
     first_counted: datetime | None = None
     shown: str = ""
+    present_since: datetime | None = None
+    young_since: datetime | None = None
+
+    @property
+    def healed(self) -> bool:
+        """Whether it went by itself, before it had to count (semantics 5.1)."""
+        return self.novelty is Novelty.FIXED and self.disposition is Disposition.SETTLING
+
+    @property
+    def healed_after(self) -> timedelta | None:
+        """How old its row was when it was found gone; None if it has not healed."""
+        if not self.healed:
+            return None
+        return max(timedelta(0), self.last_changed - (self.young_since or self.present_since or self.first_seen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +211,7 @@ class Tallied:
     ``keys`` maps each kept key to its disposition and its masked text; above the ledger's limit it holds the smallest
     hashes and ``horizon`` is the largest of them (semantics 4.3). ``key_columns`` are the columns that identify a row: the
     declared key, or all of them. ``identified`` is False where rows have no identity (``returns: count``). ``shape`` says
-    why the result is not of the shape that was declared.
+    why the result is not of the shape that was declared. ``young`` are the moments of the rows that settle, by key.
     """
 
     returned: int
@@ -205,6 +224,7 @@ class Tallied:
     key_columns: tuple[str, ...] = ()
     identified: bool = True
     shape: Failure | None = None
+    young: Mapping[str, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +233,7 @@ class Run:
 
     A run that found more than it tolerates and was then cut short is ``violated`` and not ``complete``: its count says
     "at least" (semantics 3.4). ``duration`` is the whole run, ``statement`` the time the server worked on the text.
+    ``suspicious`` says why the count may speak of the text rather than of the data; empty if nothing does.
     """
 
     invariant: str
@@ -234,9 +255,11 @@ class Run:
     known: int = 0
     came_back: int = 0
     fixed: int = 0
+    healed: int = 0
     complete: bool = True
     of_a_sample: bool = False
     rebaselined: str = ""
+    suspicious: str = ""
     failure: Failure | None = None
     position: Position | None = None
     duration: timedelta = timedelta(0)

@@ -24,6 +24,7 @@ from holdtrue.model import (
     FailureReason,
     Invariant,
     Outcome,
+    Population,
     Position,
     Run,
     RunKind,
@@ -34,6 +35,9 @@ from holdtrue.model import (
     show_moment,
 )
 from holdtrue.store.records import Before, Finished, Saved
+
+POPULATION_HOLDS_FOR = timedelta(hours=1)
+"""How long an answer of ``population`` that found something is good (semantics 3.1)."""
 
 log = structlog.get_logger("holdtrue.monitoring")
 
@@ -104,6 +108,7 @@ class Monitor:
         looked = self._look(invariant, before, database.timezone, started_at)
         duration = timedelta(seconds=time.monotonic() - started)
         run = self._as_run(claim, looked, started_at, duration, before.newest_good)
+        run = _marked(run, invariant, before)
         self._observer.run_ended(claim.database, run.outcome, duration)
         if claim.missed:
             self._observer.missed(claim.database, claim.missed)
@@ -122,6 +127,7 @@ class Monitor:
                 key_columns=examined.tallied.key_columns if examined else (),
                 timezone=database.timezone,
                 horizon=looked.comparison.horizon,
+                population=_population(run, examined),
             )
         )
 
@@ -136,6 +142,20 @@ class Monitor:
                 timezone=timezone,
             )
 
+        accepted = ledger.covered(
+            before.accepts, now=now, secret_id=self._hasher.secret_id, key_columns=invariant.key, timezone=timezone
+        )
+        other = ledger.why_other_hashes(
+            before.ledger, key_columns=invariant.key, secret_id=self._hasher.secret_id, timezone=timezone
+        )
+        past = ledger.Past(
+            keys=before.ledger.keys,
+            horizon=before.ledger.horizon,
+            comparable=not other,
+            episode_since=before.episode_since,
+            accepted=accepted.rows,
+        )
+
         def examine(look: Look) -> Examined:
             return examine_invariant(
                 look,
@@ -143,6 +163,10 @@ class Monitor:
                 hasher=self._hasher,
                 never_seen=lambda tallied, complete: compare(tallied, complete=complete).never_seen,
                 is_known=before.ledger.keys.__contains__,
+                past=past,
+                now=now,
+                timezone=timezone,
+                ask_population=not _is_populated(before.population, invariant, now),
             )
 
         try:
@@ -165,7 +189,10 @@ class Monitor:
             return _Looked(None, Comparison(), answer)
         if answer.outcome not in (Outcome.HELD, Outcome.VIOLATED):
             return _Looked(answer, Comparison(), answer.failure)
-        return _Looked(answer, compare(answer.tallied, complete=answer.complete), answer.failure)
+        comparison = compare(answer.tallied, complete=answer.complete)
+        if comparison.rebaselined and accepted.lost:
+            comparison = replace(comparison, rebaselined=f"{comparison.rebaselined}; {_said_lost(accepted.lost)}")
+        return _Looked(answer, comparison, answer.failure)
 
     def _as_run(
         self,
@@ -207,6 +234,7 @@ class Monitor:
             known=comparison.known,
             came_back=comparison.came_back,
             fixed=comparison.fixed,
+            healed=comparison.healed,
             complete=examined.complete,
             of_a_sample=comparison.of_a_sample,
             rebaselined=comparison.rebaselined,
@@ -238,6 +266,39 @@ class Monitor:
             missed=claim.missed,
             instance=self._instance,
         )
+
+
+def _is_populated(population: Population | None, invariant: Invariant, now: datetime) -> bool:
+    """Whether an answer of this very definition says so, and is young enough."""
+    if population is None or population.definition != invariant.definition:
+        return False
+    return timedelta(0) <= now - population.at < POPULATION_HOLDS_FOR
+
+
+def _population(run: Run, examined: Examined | None) -> Population | None:
+    if examined is None or not examined.populated:
+        return None
+    return Population(run.started_at, run.definition, examined.population)
+
+
+def _marked(run: Run, invariant: Invariant, before: Before) -> Run:
+    """The run, marked where its count may speak of the text rather than of the data."""
+    population = before.population
+    if population is not None and population.definition != invariant.definition:
+        population = None
+    found = ledger.suspicion(
+        invariant,
+        run.outcome,
+        run.counted,
+        counted_before=before.standing.good_count,
+        population=population,
+    )
+    return run if found is None else replace(run, suspicious=found.value)
+
+
+def _said_lost(rows: int) -> str:
+    noun = "1 accepted row" if rows == 1 else f"{rows} accepted rows"
+    return f"{noun} cannot be matched any more, and {'counts' if rows == 1 else 'count'} again"
 
 
 def _after(newest_good: Position | None, here: Position) -> Position:

@@ -133,4 +133,6 @@ def unsaveable(finished: Finished, problem: Exception) -> Finished:
         statement=run.statement,
         instance=run.instance,
     )
-    return replace(finished, run=empty, key_changes=(), evidence=(), secret_id=None, key_columns=(), horizon=None)
+    return replace(
+        finished, run=empty, key_changes=(), evidence=(), secret_id=None, key_columns=(), horizon=None, population=None
+    )

@@ -102,6 +102,7 @@ class _Place:
     scratch: Scratch
     databases: Databases
     name: str
+    timezone: str
 
 
 def _try(invariant: Invariant, kind: Kind, number: int, example: Example, place: _Place) -> Trial:
@@ -129,7 +130,7 @@ def _ask(invariant: Invariant, place: _Place) -> Examined | Failure:
     hasher = KeyHasher(b"a scratch database, and no key of it is kept")
 
     def examine(look: Look) -> Examined:
-        return examine_invariant(look, invariant, hasher=hasher)
+        return examine_invariant(look, invariant, hasher=hasher, timezone=place.timezone)
 
     return place.databases.look(
         place.name, time_limit=invariant.timeout, newest_good=None, examine=examine, keep_raw=True
@@ -204,7 +205,7 @@ class _Scratches:
                 ),
             )
         )
-        return _Place(scratch, databases, config.name)
+        return _Place(scratch, databases, config.name, config.timezone)
 
 
 def _read(path: Path, shown: str) -> str:

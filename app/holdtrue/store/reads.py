@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Row, Select, and_, func, or_, select
 
 from holdtrue.model import (
     AlertState,
+    Disposition,
     Episode,
     KeyState,
     MessageState,
@@ -147,7 +148,7 @@ class Reads:
             return tuple(rows.key_of(row) for row in connection.execute(query))
 
     def key_counts(self, invariant: str, database: str) -> Mapping[Novelty, int]:
-        """How many keys have each novelty."""
+        """How many keys that count, or went after they had counted, have each novelty."""
         query = (
             select(ledger_keys.c.novelty, func.count())
             .join(entries, entries.c.id == ledger_keys.c.entry_id)
@@ -155,11 +156,36 @@ class Reads:
                 entries.c.invariant == invariant,
                 entries.c.database == database,
                 ledger_keys.c.first_counted.is_not(None),
+                or_(
+                    ledger_keys.c.disposition == Disposition.COUNTED.value,
+                    and_(
+                        ledger_keys.c.novelty == Novelty.FIXED.value,
+                        ledger_keys.c.disposition != Disposition.SETTLING.value,
+                    ),
+                ),
             )
             .group_by(ledger_keys.c.novelty)
         )
         with self._engine.read() as connection:
             return {Novelty(novelty): count for novelty, count in connection.execute(query)}
+
+    def healed(self, invariant: str, database: str, limit: int = 10_000) -> tuple[timedelta, ...]:
+        """How old rows were when they were found gone before they had to count, the newest first (semantics 5.1)."""
+        query = (
+            select(ledger_keys)
+            .join(entries, entries.c.id == ledger_keys.c.entry_id)
+            .where(
+                entries.c.invariant == invariant,
+                entries.c.database == database,
+                ledger_keys.c.novelty == Novelty.FIXED.value,
+                ledger_keys.c.disposition == Disposition.SETTLING.value,
+            )
+            .order_by(ledger_keys.c.last_changed.desc(), ledger_keys.c.key)
+            .limit(limit)
+        )
+        with self._engine.read() as connection:
+            ages = [rows.key_of(row).healed_after for row in connection.execute(query)]
+        return tuple(age for age in ages if age is not None)
 
     def costs(
         self, invariant: str | None = None, database: str | None = None, since: date | None = None

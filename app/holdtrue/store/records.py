@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from holdtrue.model import (
+    AcceptedKeys,
     Claim,
     Decision,
     Episode,
@@ -18,6 +19,7 @@ from holdtrue.model import (
     LedgerBefore,
     Message,
     Outcome,
+    Population,
     Position,
     Run,
     Sample,
@@ -56,12 +58,19 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What one needs of the past to make a run."""
+    """What one needs of the past to make a run.
+
+    ``population`` is the newest answer that found something, whatever its age; ``episode_since`` when the open violation
+    episode opened; ``accepts`` what people accepted and has not ended.
+    """
 
     ledger: LedgerBefore
     standing: Standing
     newest_good: Position | None = None
     accepted_system: str | None = None
+    population: Population | None = None
+    episode_since: datetime | None = None
+    accepts: tuple[AcceptedKeys, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +80,7 @@ class Finished:
     ``skipped`` is the span of due times nobody was there for. ``key_changes`` are the only ledger rows to write. The
     ledger's own facts (``secret_id`` …) belong to the good run; None leaves them as they are. ``retry_at`` leaves the due
     time unfinished and lets it be claimed again then (semantics 2.4); ``next_due`` is not looked at in that case.
+    ``population`` is an answer that was asked for in this run and found something.
     """
 
     claim: Claim
@@ -86,6 +96,7 @@ class Finished:
     timezone: str = ""
     horizon: str | None = None
     retry_at: datetime | None = None
+    population: Population | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from holdtrue.model import (
     MessageState,
     Novelty,
     Outcome,
+    Population,
     Reason,
     Run,
     RunKind,
@@ -58,6 +59,13 @@ def standing_of(row: Row[Any]) -> Standing:
         row.errors_in_a_row,
         row.good_freshness_proven,
     )
+
+
+def population_of(row: Row[Any]) -> Population | None:
+    """The newest answer of ``population`` from a row of ``standings``."""
+    if row.populated_at is None or row.populated_definition is None:
+        return None
+    return Population(row.populated_at, row.populated_definition, row.populated_count)
 
 
 STANDING_COLUMNS = (
@@ -122,9 +130,11 @@ def run_values(entry_id: int, run: Run, position: str | None) -> Values:
         "known": run.known,
         "came_back": run.came_back,
         "fixed": run.fixed,
+        "healed": run.healed,
         "complete": run.complete,
         "of_a_sample": run.of_a_sample,
         "rebaselined": run.rebaselined,
+        "suspicious": run.suspicious,
         "failure_reason": failure.reason.value if failure else None,
         "failure_sentence": failure.sentence if failure else None,
         "failure_sqlstate": failure.sqlstate if failure else None,
@@ -165,9 +175,11 @@ def run_of(row: Row[Any], sample: Sample | None = None) -> Run:
         known=row.known,
         came_back=row.came_back,
         fixed=row.fixed,
+        healed=row.healed,
         complete=row.complete,
         of_a_sample=row.of_a_sample,
         rebaselined=row.rebaselined,
+        suspicious=row.suspicious,
         failure=failure,
         position=bodies.position_of(row.position),
         duration=row.duration,
@@ -190,6 +202,8 @@ def key_values(entry_id: int, key: KeyState) -> Values:
         "last_changed": key.last_changed,
         "first_counted": key.first_counted,
         "shown": key.shown,
+        "present_since": key.present_since,
+        "young_since": key.young_since,
     }
 
 
@@ -203,6 +217,8 @@ def key_of(row: Row[Any]) -> KeyState:
         last_changed=row.last_changed,
         first_counted=row.first_counted,
         shown=row.shown,
+        present_since=row.present_since,
+        young_since=row.young_since,
     )
 
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, select
+from sqlalchemy import Connection, Row, Select, and_, bindparam, select
 
 from holdtrue.errors import NotFound
-from holdtrue.model import Claim, KeyState, LedgerBefore
+from holdtrue.model import AlertState, Claim, KeyState, LedgerBefore, Subject
 from holdtrue.store import bodies, rows
+from holdtrue.store.accepts import accepted_of
 from holdtrue.store.among import among
 from holdtrue.store.bulk import update_many
 from holdtrue.store.columns import Values
@@ -28,7 +29,7 @@ from holdtrue.store.saving import (
     write_standings,
 )
 from holdtrue.store.situations import Decisions, known_of, lock_entries, situations_of
-from holdtrue.store.tables import accepted_systems, entries, ledger_keys, standings
+from holdtrue.store.tables import accepted_systems, entries, episodes, ledger_keys, standings
 
 LOST_LEASE = "lost lease"
 LEFT_CATALOG = "left the catalog"
@@ -53,7 +54,7 @@ class Runs:
             found = connection.execute(_BEFORE_PAIR, {"name": invariant, "place": database}).all()
             if not found:
                 raise NotFound(f"{invariant}@{database} is not in the catalog")
-            return _befores(connection, found)[invariant, database]
+            return self._befores(connection, found)[invariant, database]
 
     def before_all(self, claims: Sequence[Claim]) -> Mapping[tuple[str, str], Before]:
         """The same for many claims at once, by (invariant, database): three statements, however many they are.
@@ -65,7 +66,7 @@ class Runs:
             return {}
         with self._engine.read() as connection:
             found = connection.execute(_BEFORE_CLAIMS, {"ids": [claim.entry for claim in claims]}).all()
-            befores = _befores(connection, found)
+            befores = self._befores(connection, found)
         wanted = {(claim.invariant, claim.database) for claim in claims}
         return {pair: before for pair, before in befores.items() if pair in wanted}
 
@@ -133,6 +134,31 @@ class Runs:
         finish_leases(connection, live)
         self._hold("lease.finish", "after")
 
+    def _befores(self, connection: Connection, found: Sequence[Row[Any]]) -> dict[tuple[str, str], Before]:
+        keys: dict[int, dict[str, KeyState]] = {row.id: {} for row in found}
+        for row in connection.execute(_KEYS, {"ids": list(keys)}):
+            keys[row.entry_id][row.key] = rows.key_of(row)
+        accepted = accepted_of(connection, keys, self._engine)
+        return {
+            (row.invariant, row.database): Before(
+                ledger=LedgerBefore(
+                    keys=keys[row.id],
+                    looked_before=row.looked_before,
+                    secret_id=row.secret_id,
+                    key_columns=bodies.words_of(row.key_columns),
+                    timezone=row.timezone,
+                    horizon=row.horizon,
+                ),
+                standing=rows.standing_of(row),
+                newest_good=bodies.position_of(row.good_position),
+                accepted_system=row.accepted_system,
+                population=rows.population_of(row),
+                episode_since=row.episode_since,
+                accepts=accepted.get(row.id, ()),
+            )
+            for row in found
+        }
+
 
 _BEFORE: Select[Any] = (
     select(
@@ -142,35 +168,22 @@ _BEFORE: Select[Any] = (
         entries.c.since,
         *(column for column in standings.c if column.name != "entry_id"),
         accepted_systems.c.system.label("accepted_system"),
+        episodes.c.opened_at.label("episode_since"),
     )
     .join(standings, standings.c.entry_id == entries.c.id)
     .outerjoin(accepted_systems, accepted_systems.c.database == entries.c.database)
+    .outerjoin(
+        episodes,
+        and_(
+            episodes.c.entry_id == entries.c.id,
+            episodes.c.subject == Subject.VIOLATION.value,
+            episodes.c.state != AlertState.RESOLVED.value,
+        ),
+    )
 )
 _BEFORE_PAIR = _BEFORE.where(entries.c.invariant == bindparam("name"), entries.c.database == bindparam("place"))
 _BEFORE_CLAIMS = _BEFORE.where(among(entries.c.id, "ids"))
 _KEYS = select(ledger_keys).where(among(ledger_keys.c.entry_id, "ids"))
-
-
-def _befores(connection: Connection, found: Sequence[Row[Any]]) -> dict[tuple[str, str], Before]:
-    keys: dict[int, dict[str, KeyState]] = {row.id: {} for row in found}
-    for row in connection.execute(_KEYS, {"ids": list(keys)}):
-        keys[row.entry_id][row.key] = rows.key_of(row)
-    return {
-        (row.invariant, row.database): Before(
-            ledger=LedgerBefore(
-                keys=keys[row.id],
-                looked_before=row.looked_before,
-                secret_id=row.secret_id,
-                key_columns=bodies.words_of(row.key_columns),
-                timezone=row.timezone,
-                horizon=row.horizon,
-            ),
-            standing=rows.standing_of(row),
-            newest_good=bodies.position_of(row.good_position),
-            accepted_system=row.accepted_system,
-        )
-        for row in found
-    }
 
 
 def _why_dropped(entry: Row[Any] | None, finished: Finished) -> str:

@@ -256,6 +256,7 @@ def write_standings(connection: Connection, live: Sequence[Live]) -> None:
         position = one.position if run.good else None
         complete = run.good and run.complete
         ledger = run.good and finished.secret_id is not None
+        populated = finished.population or rows.population_of(known)
         values.append(
             {
                 "entry_id": one.entry.id,
@@ -270,6 +271,9 @@ def write_standings(connection: Connection, live: Sequence[Live]) -> None:
                 "key_columns": bodies.words_text(finished.key_columns) if ledger else known.key_columns,
                 "timezone": finished.timezone if ledger else known.timezone,
                 "horizon": finished.horizon if ledger and complete else known.horizon,
+                "populated_at": populated.at if populated else None,
+                "populated_definition": populated.definition if populated else None,
+                "populated_count": populated.number if populated else None,
             }
         )
     update_many(connection, standings, "entry_id", values)

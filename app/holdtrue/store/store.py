@@ -8,6 +8,7 @@ from datetime import datetime
 from sqlalchemy import select
 
 from holdtrue.model import Retention
+from holdtrue.store.accepts import Accepts
 from holdtrue.store.alerts import Alerts
 from holdtrue.store.audit import Audit
 from holdtrue.store.catalogs import Catalogs
@@ -40,6 +41,7 @@ class Store:
         self.leases = Leases(engine, hold)
         self.runs = Runs(engine, hold)
         self.alerts = Alerts(engine)
+        self.accepts = Accepts(engine)
         self.outbox = Outbox(engine, hold)
         self.reads = Reads(engine)
         self.instances = Instances(engine, host)

@@ -103,6 +103,10 @@ standings = Table(
     Column("timezone", Words, nullable=False),
     Column("horizon", Words),
     Column("span_id", BigInteger),
+    # The newest answer of `population` that found something, under which definition, and its number if it was one.
+    Column("populated_at", Moment),
+    Column("populated_definition", String(128)),
+    Column("populated_count", BigInteger),
 )
 
 runs = Table(
@@ -139,6 +143,8 @@ runs = Table(
     Column("instance", Words, nullable=False),
     Column("missed", Integer, nullable=False),
     Column("confirms", BigInteger),
+    Column("healed", BigInteger, nullable=False, server_default="0"),
+    Column("suspicious", Words, nullable=False, server_default=""),
     # A due time is recorded once, whoever claimed it how often (semantics 8.1).
     UniqueConstraint("entry_id", "due_at"),
 )
@@ -182,6 +188,8 @@ ledger_keys = Table(
     Column("last_changed", Moment, nullable=False),
     Column("first_counted", Moment),
     Column("shown", Words, nullable=False),
+    Column("present_since", Moment),
+    Column("young_since", Moment),
 )
 
 evidence = Table(
@@ -299,16 +307,40 @@ costs = Table(
     Column("slowest", Lasting, nullable=False),
 )
 
-# Violations that people took as they are, until a date (semantics 5.4).
-accepted_keys = Table(
-    "accepted_keys",
+# Violations that people took as they are, until a date: the acts, and the keys that were there (semantics 5.4). The hashes of
+# an act were made with its secret, key columns and time zone; under others they match nothing, and every row counts.
+accepts = Table(
+    "accepts",
     metadata,
-    Column("entry_id", BigInteger, ForeignKey("entries.id"), primary_key=True, autoincrement=False),
-    Column("key", Words, primary_key=True),
+    Column("id", Identity, primary_key=True),
+    Column("entry_id", BigInteger, ForeignKey("entries.id"), nullable=False, index=True),
     Column("reason", Words, nullable=False),
     Column("accepted_by", Words, nullable=False),
     Column("accepted_at", Moment, nullable=False),
     Column("until", Moment, nullable=False),
+    Column("keys", Integer, nullable=False),
+    Column("secret_id", Words, nullable=False),
+    Column("key_columns", Words, nullable=False),
+    Column("timezone", Words, nullable=False),
+    Column("ended_at", Moment),
+    Column("ended_by", Words, nullable=False),
+)
+
+accepted_keys = Table(
+    "accepted_keys",
+    metadata,
+    Column("accept_id", BigInteger, ForeignKey("accepts.id"), primary_key=True, autoincrement=False),
+    Column("key", Words, primary_key=True),
+)
+
+# The ends of waivers and accepts that people were told of beforehand, each once (semantics 5.4).
+told_ends = Table(
+    "told_ends",
+    metadata,
+    Column("entry_id", BigInteger, ForeignKey("entries.id"), primary_key=True, autoincrement=False),
+    Column("what", Words, primary_key=True),
+    Column("until", Moment, nullable=False),
+    Column("told_at", Moment, nullable=False),
 )
 
 # The server identity that people accepted for a database after another one appeared (semantics 2.3).

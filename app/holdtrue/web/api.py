@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from holdtrue import reports
 from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import NotFound, Refused
+from holdtrue.ledger import healing
 from holdtrue.model import Invariant, MessageState, Novelty, fresh_for, longest_gap, utc
 from holdtrue.web.problems import MEDIA_TYPE
 from holdtrue.web.views.parts import show_schedule
@@ -114,7 +115,11 @@ def _add_invariants(router: APIRouter, service: WebService) -> None:
             "sql": found.sql,
             "rows_sql": found.rows_sql,
             "population": found.population,
-            "entries": [entry for entry in body["entries"] if entry["invariant"] == name],
+            "entries": [
+                {**entry, "healed": _healed(service, found, entry["database"])}
+                for entry in body["entries"]
+                if entry["invariant"] == name
+            ],
         }
 
     @router.get("/invariants/{name}/runs", summary="Its runs, newest first")
@@ -292,6 +297,11 @@ def _add_inventory(router: APIRouter, service: WebService) -> None:
             ],
             "next": found[-1].message.id if len(found) == limit else None,
         }
+
+
+def _healed(service: WebService, invariant: Invariant, database: str) -> Json | None:
+    found = healing(service.store.reads.healed(invariant.name, database)) if invariant.settle is not None else None
+    return None if found is None else {"keys": found.keys, "suggested_after_seconds": reports.seconds(found.p99)}
 
 
 def _known(service: WebService, name: str) -> Invariant:

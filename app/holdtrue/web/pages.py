@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse
 
 from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import NotFound, PromotionRefused
+from holdtrue.ledger import healing
 from holdtrue.model import AlertState, MessageState, Novelty, Run, fresh_for
 from holdtrue.store.records import Span
 from holdtrue.web.archive import zipped
@@ -121,6 +122,7 @@ def _add_invariant(router: APIRouter, service: WebService, renderer: Renderer) -
             key_counts=counts,
             costs=tuple(reversed(reads.costs(name, found.database, (now - timedelta(days=7)).date()))),
             newest_good=_newest_good(service, found),
+            healed=healing(reads.healed(name, found.database)) if found.invariant.settle is not None else None,
             range_name=range_name,
             now=now,
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from holdtrue.ledger import Healing
 from holdtrue.model import Disposition, Invariant, KeyState, Novelty, Outcome, Returns, Run, fresh_for, show_duration
 from holdtrue.store.records import DailyCost, Span
 from holdtrue.web.showing import thousands
@@ -40,6 +41,9 @@ _OUTCOME_TONES: Mapping[Outcome, Tone] = {
     Outcome.ERRORED: "unknown",
     Outcome.SKIPPED: "unknown",
 }
+
+
+_NOT_COUNTED = (Disposition.SETTLING.value, Disposition.WAIVED.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,7 @@ class InvariantPage:
     looked: When | None
     due: When | None
     trouble: str
+    suspicious: str
     alert: Link | None
     description: str
     assumes: str
@@ -151,6 +156,7 @@ def invariant_page(
     newest_good: Run | None,
     range_name: str,
     now: datetime,
+    healed: Healing | None = None,
     keys_limit: int = 50,
 ) -> InvariantPage:
     """The page of ``judged``; ``newest_good`` is the run whose sample stands for the violations now."""
@@ -171,10 +177,11 @@ def invariant_page(
         looked=when_or_none(standing.good_at if standing is not None else None, now),
         due=when_or_none(row.next_due if row is not None else None, now),
         trouble=trouble,
+        suspicious=newest_good.suspicious if newest_good is not None else "",
         alert=alert,
         description=invariant.description,
         assumes=invariant.assumes,
-        facts=_facts(invariant, fresh),
+        facts=_facts(invariant, fresh, healed),
         links=_links(invariant),
         sql=invariant.sql,
         rows_sql=invariant.rows_sql or "",
@@ -225,14 +232,15 @@ def sample_table(run: Run | None, now: datetime) -> SampleTable | None:
         return None
     sample = run.sample
     novelties = sample.novelties if len(sample.novelties) == len(sample.rows) else ("",) * len(sample.rows)
-    shown = (
-        f"{thousands(len(sample.rows))} of {run.show_count()}" if run.counted != len(sample.rows) else run.show_count()
-    )
+    counted = sum(one not in _NOT_COUNTED for one in novelties)
+    shown = f"{thousands(counted)} of {run.show_count()}" if run.counted != counted else run.show_count()
+    beside = len(sample.rows) - counted
+    others = f", and {thousands(beside)} that {'does' if beside == 1 else 'do'} not count" if beside else ""
     return SampleTable(
         sample.columns,
         sample.masked,
         tuple(zip(novelties, sample.rows, strict=True)),
-        f"{shown} violating {'row' if run.counted == 1 else 'rows'}, as of {when(run.due_at, now).absolute}",
+        f"{shown} violating {'row' if run.counted == 1 else 'rows'}{others}, as of {when(run.due_at, now).absolute}",
     )
 
 
@@ -245,7 +253,8 @@ def _count_of(run: Run) -> str:
 def _novelty_of(run: Run) -> str:
     parts = (("new", run.new), ("known", run.known), ("returned", run.came_back), ("fixed", run.fixed))
     told = [f"{count} {word}" for word, count in parts if count]
-    told += [f"{count} {word}" for word, count in (("settling", run.settling), ("waived", run.waived)) if count]
+    beside = (("healed", run.healed), ("settling", run.settling), ("waived", run.waived))
+    told += [f"{count} {word}" for word, count in beside if count]
     if run.of_a_sample:
         told.append("of a sample")
     return ", ".join(told)
@@ -268,10 +277,12 @@ def _why(run: Run) -> str:
         parts.append(f"SQLSTATE {run.failure.sqlstate}")
     if run.rebaselined:
         parts.append(f"compared anew: {run.rebaselined}")
+    if run.suspicious:
+        parts.append(f"suspicious: {run.suspicious}")
     return "; ".join(parts)
 
 
-def _facts(invariant: Invariant, fresh: timedelta) -> tuple[Fact, ...]:
+def _facts(invariant: Invariant, fresh: timedelta, healed: Healing | None) -> tuple[Fact, ...]:
     policy = invariant.policy
     facts = [
         Fact("Severity", invariant.severity.value),
@@ -285,6 +296,13 @@ def _facts(invariant: Invariant, fresh: timedelta) -> tuple[Fact, ...]:
     ]
     if policy.tolerate:
         facts.append(Fact("Tolerates", thousands(policy.tolerate)))
+    if invariant.settle is not None:
+        settle = invariant.settle
+        shown = f"{settle.column}, {show_duration(settle.after)}; a key at most {show_duration(settle.at_most)}"
+        facts.append(Fact("Settles by", shown))
+        if healed is not None:
+            keys = "1 key" if healed.keys == 1 else f"{thousands(healed.keys)} keys"
+            facts.append(Fact("Suggested after", f"{show_duration(healed.p99)} (p99 of {keys} that healed)"))
     if invariant.tags:
         facts.append(Fact("Tags", ", ".join(invariant.tags)))
     if invariant.returns is Returns.COUNT:
@@ -314,8 +332,8 @@ def _key_facts(counts: Mapping[Novelty, int]) -> tuple[Fact, ...]:
 
 
 def _state_of(key: KeyState) -> str:
-    if key.novelty.value == "fixed":
-        return "fixed"
+    if key.novelty is Novelty.FIXED:
+        return "healed" if key.healed else "fixed"
     return key.disposition.value if key.disposition is not Disposition.COUNTED else key.novelty.value
 
 
