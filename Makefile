@@ -54,7 +54,7 @@ lock: .bootstrap/.uv ## pin every dependency again (ARGS=--upgrade for the newes
 image: ## the container image
 	docker build --tag holdtrue:dev .
 
-system: ## the programs that tests drive and no wheel has: a browser, Prometheus, Alertmanager
+system: ## the programs that tests drive and no wheel has: a browser, Prometheus, Alertmanager, MariaDB, PgBouncer …
 	@scripts/system-deps
 
 clean: ## everything that make brought in

@@ -196,6 +196,8 @@ def test_a_session_that_forgot_the_question_does_not_begin_the_text_and_is_not_s
 ) -> None:
     """Semantics 3.2, behind a transaction pooler: the next transaction may be in a session that prepared nothing."""
     config = postgres_config(postgres_database.standby_url)
+    assert link.open(LIMITS, config, keep_raw=False) is None
+    assert link.end()
     link._wire.settle()
     link._wire.simple(b"DEALLOCATE ALL", 5.0)
     for _ in range(2):

@@ -15,12 +15,9 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import pwd
-import re
 import secrets
 import shutil
 import socket
-import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +30,7 @@ from urllib.parse import quote
 
 import pymysql
 
+from servers.keeping import KEEPER, Program, copy_for_servers, identity, may_be_run, own, program
 from servers.postgres import WAIT_LIMIT, wait_until
 
 ADMIN = "admin"
@@ -64,8 +62,6 @@ _SETTINGS: Mapping[str, str] = {
     "lc-messages": "en_US",
     "default-time-zone": "+00:00",
 }
-# The server lives as long as the pipe on descriptor 3 is open, which is as long as we live: no orphan after a SIGKILL.
-_KEEPER = 'exec 3<&0; "$@" </dev/null 3<&- & child=$!; read -r _ <&3; kill -TERM "$child" 2>/dev/null; wait "$child"'
 
 
 @dataclass(frozen=True)
@@ -78,63 +74,26 @@ class _Programs:
 @cache
 def _programs() -> _Programs:
     """The server as it is on the PATH, or behind the wrapper that scripts/system-deps made, and what lies beside it."""
-    found = shutil.which("mariadbd") or shutil.which("mariadbd", path="/usr/local/sbin:/usr/sbin")
-    assert found is not None, "mariadbd is not on the PATH: run `make system`"
-    server, libraries = Path(found).resolve(), ""
-    for _ in range(3):
-        if server.read_bytes()[:2] != b"#!":
-            break
-        script = server.read_text(encoding="utf-8")
-        paths = re.search(r'LD_LIBRARY_PATH="([^"$]*)', script)
-        libraries = paths[1] if paths else libraries
-        target = re.search(r'^exec "([^"]+)"', script, re.MULTILINE)
-        assert target is not None, f"{server} is a script that names no program"
-        server = Path(target[1]).resolve()
+    found = program("mariadbd")
     for folder in ("share/mysql", "share/mariadb"):
-        share = server.parents[1] / folder
+        share = found.path.parents[1] / folder
         if (share / _BOOTSTRAP[0]).exists():
-            return _reachable(_Programs(server, libraries, share))
-    raise AssertionError(f"the SQL files of {server} were not found beside it")
+            return _reachable(_Programs(found.path, found.libraries, share))
+    raise AssertionError(f"the SQL files of {found.path} were not found beside it")
 
 
 def _reachable(programs: _Programs) -> _Programs:
-    """The same, or a copy of it where ``nobody`` can read it: a clone may lie below a closed /root."""
-    if os.getuid() != 0 or all(one.stat().st_mode & stat.S_IXOTH for one in programs.server.parents):
+    """The same, or a copy of it where ``nobody`` can read it."""
+    if may_be_run(programs.server):
         return programs
-    folder = Path(tempfile.mkdtemp(prefix="holdtrue-test-mariadb-programs-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    folder.chmod(0o755)
-    server = Path(shutil.copy(programs.server, folder / "mariadbd"))
-    share = Path(shutil.copytree(programs.share, folder / "share"))
-    libraries = folder / "libraries"
-    libraries.mkdir()
-    for place in filter(None, programs.libraries.split(":")):
-        for library in Path(place).glob("*.so*"):
-            shutil.copy(library, libraries / library.name)
-    return _Programs(server, str(libraries), share)
-
-
-def _identity() -> dict[str, Any]:
-    """As root the server runs as ``nobody``; nothing of our environment reaches it."""
-    libraries = _programs().libraries
-    environ = {"PATH": "/usr/bin:/bin", "HOME": "/", "LC_ALL": "C", "TZ": "UTC"}
-    if libraries:
-        environ["LD_LIBRARY_PATH"] = libraries
-    if os.getuid() != 0:
-        return {"env": environ, "cwd": "/"}
-    return {"env": environ, "cwd": "/", "user": "nobody", "group": "nogroup", "extra_groups": []}
-
-
-def _own(folder: Path) -> None:
-    if os.getuid() == 0:
-        account = pwd.getpwnam("nobody")
-        for path in (folder, *folder.rglob("*")):
-            os.chown(path, account.pw_uid, account.pw_gid)
+    found = Program(programs.server, programs.libraries)
+    folder = copy_for_servers(found, {programs.server: "mariadbd", programs.share: "share"})
+    return _Programs(folder / "mariadbd", str(folder / "libraries"), folder / "share")
 
 
 def _scratch(prefix: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix=prefix))
-    _own(folder)
+    own(folder)
     return folder
 
 
@@ -144,8 +103,9 @@ def _template() -> Path:
     programs = _programs()
     folder = _scratch("holdtrue-test-mariadb-template-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    (folder / "tmp").mkdir()
-    _own(folder)
+    for name in ("data", "tmp"):
+        (folder / name).mkdir()
+    own(folder)
     begin = "CREATE DATABASE IF NOT EXISTS mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n"
     statements = begin + "".join(
         (programs.share / name).read_text(encoding="utf-8") for name in _BOOTSTRAP if (programs.share / name).exists()
@@ -165,16 +125,10 @@ def _template() -> Path:
         stderr=subprocess.PIPE,
         timeout=120,
         check=False,
-        **_identity_with(folder),
+        **identity(programs.libraries),
     )
     assert done.returncode == 0, done.stderr.decode("utf-8", "replace")[-3000:]
     return folder / "data"
-
-
-def _identity_with(folder: Path) -> dict[str, Any]:
-    (folder / "data").mkdir(exist_ok=True)
-    _own(folder)
-    return _identity()
 
 
 def _free_port() -> int:
@@ -231,15 +185,15 @@ class MariadbServer:
         (folder / "my.cnf").write_text(
             "[mariadbd]\n" + "".join(f"{name}={value}\n" for name, value in options.items()), encoding="ascii"
         )
-        _own(folder)
+        own(folder)
         with self.log_file.open("ab") as log:
             self._keeper = subprocess.Popen(
-                ["/bin/sh", "-c", _KEEPER, "keeper", str(programs.server), f"--defaults-file={folder}/my.cnf"],
+                ["/bin/sh", "-c", KEEPER, "keeper", str(programs.server), f"--defaults-file={folder}/my.cnf"],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                **_identity(),
+                **identity(programs.libraries),
             )
         atexit.register(self.stop)
         wait_until(self._answers, f"MariaDB answers; see {self.log_file}", _START_LIMIT)

@@ -19,7 +19,6 @@ from holdtrue.databases.looks import Ahead, Answer, Limits, Mask, OnColumns, Str
 from holdtrue.databases.postgresql_ahead import vouch
 from holdtrue.databases.postgresql_evidence import take_evidence
 from holdtrue.databases.postgresql_opening import (
-    ALREADY_PREPARED,
     BARE_STATES,
     BEGIN,
     NOT_PREPARED,
@@ -107,7 +106,10 @@ class PostgresLink:
         self._replica = replica
         self._limits = Limits.within(timedelta(seconds=10), timedelta(seconds=10))
         self._bare = False
-        self._prepared: bool | None = None
+        self._prepared = False
+        # Whether the session behind this connection is ours alone; nothing may be left in one that others get after us.
+        self._own: bool | None = None
+        self._forgot = False
         self._any_bytes = self._wire.any_bytes
         # Start time and system identifier: behind a pooler or a proxy the next transaction may be on another server.
         self._system = ("", "")
@@ -143,11 +145,14 @@ class PostgresLink:
         self.schema_cache = {}
         try:
             self._wire.settle()
+            if self._own and not self._prepared and not self._forgot:
+                self._prepared = self._prepare()
             row = self._open_ahead(ahead) if ahead is not None else None
             opened = read_opening(row if row is not None else self._open())
         except Stopped as stopped:
             return self._of_server(stopped.failure)
         self._last = None
+        self._own = opened.backend != 0 and opened.backend == self._wire.backend
         if opened.system:
             self._system = (opened.started, opened.system)
         if self._bare and config.freshness is Freshness.STREAMING and opened.signs.in_recovery:
@@ -213,12 +218,10 @@ class PostgresLink:
     def _open(self) -> Row:
         """The opening message's answer.
 
-        Prepared where the session is ours alone, in full where a transaction pooler gives another session each time, bare
-        where the server does not know what is asked.
+        Prepared from the second look on where the session is ours alone, in full where a pooler gives another session each
+        time, bare where the server does not know what is asked.
         """
         seconds = self._limits.statement.total_seconds()
-        if self._prepared is None:
-            self._prepared = self._prepare()
         if self._prepared:
             try:
                 return self._wire.simple(self._opening(prepared=True), seconds)
@@ -226,7 +229,7 @@ class PostgresLink:
                 if self._wire.broken or stopped.failure.sqlstate not in BARE_STATES | {NOT_PREPARED}:
                     raise
             self._wire.simple(b"ROLLBACK", END_SECONDS)
-            self._prepared = False
+            self._prepared, self._forgot = False, True
         if not self._bare:
             try:
                 return self._wire.simple(self._opening(), seconds)
@@ -238,12 +241,14 @@ class PostgresLink:
         return self._wire.simple(self._opening(bare=True), seconds)
 
     def _prepare(self) -> bool:
+        """Whether it came about. What somebody else prepared under our name is not ours, and is never executed."""
         try:
             self._wire.simple(prepare_message(any_bytes=self._any_bytes), END_SECONDS)
-        except Stopped as stopped:
+        except Stopped:
             if self._wire.broken:
                 raise
-            return stopped.failure.sqlstate == ALREADY_PREPARED
+            self._forgot = True
+            return False
         return True
 
     def _opening(self, *, bare: bool = False, prepared: bool = False) -> bytes:

@@ -32,14 +32,15 @@ _FULL = """b.s::text,
   THEN (SELECT system_identifier FROM pg_control_system()) END)::text,
  extract(epoch FROM pg_postmaster_start_time())::text,
  (CASE WHEN b.x - b.n <= 50000 THEN ARRAY(SELECT i FROM generate_series(b.n, b.x - 1) AS i
-  WHERE pg_xact_status(i::text::xid8) = 'in progress') END)::text
+  WHERE pg_xact_status(i::text::xid8) = 'in progress') END)::text,
+ pg_backend_pid()::text
  FROM (SELECT c.s, pg_is_in_recovery() AS r, pg_snapshot_xmin(c.s)::text::bigint AS n, pg_snapshot_xmax(c.s)::text::bigint AS x
   FROM (SELECT pg_current_snapshot() AS s OFFSET 0) AS c OFFSET 0) AS b
  LEFT JOIN pg_stat_get_wal_receiver() AS w ON true"""
 
 # For servers that speak PostgreSQL without its replication functions: nothing of lag or position can be known there.
 _BARE = """pg_current_snapshot()::text, extract(epoch FROM now())::text, pg_is_in_recovery()::text,
- NULL, NULL, NULL, 'false', NULL, NULL, NULL, '1min', NULL, NULL, NULL, NULL"""
+ NULL, NULL, NULL, 'false', NULL, NULL, NULL, '1min', NULL, NULL, NULL, NULL, NULL"""
 
 BARE_STATES = frozenset({"0A000", "42883", "42501", "42703", "55000"})
 """Error codes of the full message after which the bare one is tried."""
@@ -51,7 +52,8 @@ _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400
 class Opened:
     """The opening message's answer: the signs of freshness and the pieces of the position.
 
-    ``started`` is the server's start time; ``system`` is empty where it was said to be known.
+    ``started`` is the server's start time; ``system`` is empty where it was said to be known; ``backend`` is the process that
+    answered, 0 where the server does not tell.
     """
 
     signs: Signs
@@ -61,6 +63,7 @@ class Opened:
     system: str
     started: str
     in_progress: tuple[int, ...] | None
+    backend: int = 0
 
 
 # What the server must find to be true of itself before it goes on to a text that was sent along: it is the one that was
@@ -122,7 +125,6 @@ def _name(*, any_bytes: bool) -> str:
 
 BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 NOT_PREPARED = "26000"
-ALREADY_PREPARED = "42P05"
 
 
 def opening_message(
@@ -183,7 +185,7 @@ def _message(values: tuple[str | None, ...], bare: bool, prepared: bool, any_byt
 def read_opening(row: Sequence[str | None]) -> Opened:
     """Read the answer of the opening message's last statement."""
     snapshot, now, recovery, position, received, last_commit, paused, pid, status, heard, timeout, *rest = row[1:]
-    timeline, system, started, band = rest
+    timeline, system, started, band, backend = rest
     in_recovery = recovery == "true"
     visible = status is not None or pid is None
     signs = Signs(
@@ -208,6 +210,7 @@ def read_opening(row: Sequence[str | None]) -> Opened:
         system=system or "",
         started=started or "",
         in_progress=_band(band),
+        backend=int(backend) if backend else 0,
     )
 
 

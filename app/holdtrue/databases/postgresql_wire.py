@@ -17,7 +17,7 @@ from psycopg.pq import DiagnosticField, ExecStatus, TransactionStatus
 
 from holdtrue.databases.looks import OnColumns
 from holdtrue.databases.postgresql_values import columns_of, first_row, row_length, show_bytes
-from holdtrue.databases.sqlstates import explain
+from holdtrue.databases.sqlstates import explain, explain_pooler
 from holdtrue.model import Failure, FailureReason, Row
 
 if TYPE_CHECKING:
@@ -72,6 +72,11 @@ class Wire:
     def any_bytes(self) -> bool:
         """Whether the database has no encoding: it may hold bytes that are no UTF-8."""
         return self._pg.parameter_status(b"server_encoding") == b"SQL_ASCII"
+
+    @property
+    def backend(self) -> int:
+        """The server's process as it was told when the connection was made; a pooler tells a number of its own."""
+        return self._pg.backend_pid
 
     @property
     def in_transaction(self) -> bool:
@@ -233,7 +238,7 @@ class Wire:
                     failure = failure or self._why(result)
         except (psycopg.Error, OSError):
             self.broken = True
-            failure = explain(None, limit=self.declared, interrupted=self.interrupted)
+            failure = failure or explain(None, limit=self.declared, interrupted=self.interrupted)
         if failure is not None:
             raise Stopped(failure)
         return row
@@ -340,7 +345,13 @@ class Wire:
             came += _waiting(pg.socket)
             if came > _LONGEST_ROW:
                 raise _RowTooLong
-            pg.consume_input()
+            try:
+                pg.consume_input()
+            except psycopg.Error:
+                # Who ends a connection says why just before: that is still to be read.
+                if pg.is_busy():
+                    raise
+                return
             if not pg.is_busy():
                 return
 
@@ -357,7 +368,11 @@ class Wire:
             return Failure(FailureReason.SHAPE, "the text returned no result")
         state = result.error_field(DiagnosticField.SQLSTATE)
         place = result.error_field(DiagnosticField.STATEMENT_POSITION)
-        raw = result.error_message.decode("utf-8", "replace").strip() if self.keep_raw else None
+        said = result.error_message.decode("utf-8", "replace").strip()
+        raw = said if self.keep_raw else None
+        pooler = explain_pooler(said) if state == b"08P01" else None
+        if pooler is not None:
+            return pooler
         return explain(
             state.decode("ascii", "replace") if state else None,
             limit=self.declared,

@@ -87,6 +87,22 @@ def explain(
     return Failure(reason, sentence, sqlstate, position, raw)
 
 
+_POOLERS = (
+    (
+        "statement pooling mode",
+        "connection refused: the pooler is in statement mode, which allows no transaction; make it transaction mode",
+    ),
+    ("query_wait_timeout", "connection refused: the pooler had no free connection to its server in time"),
+)
+
+
+def explain_pooler(message: str) -> Failure | None:
+    """The failure if it was a pooler that ended the connection, by its own message; None if nothing is known of it."""
+    text = message.lower()
+    ours = next((ours for theirs, ours in _POOLERS if theirs in text), None)
+    return None if ours is None else Failure(FailureReason.REFUSED, ours, "08P01")
+
+
 def timeout(limit: timedelta) -> Failure:
     """The failure of a text that used up its time limit."""
     return Failure(FailureReason.TIMEOUT, f"timeout after {_exact(limit)}")
@@ -117,6 +133,11 @@ _PHRASES = (
     ("could not translate host name", "the host name is unknown"),
     ("resolve host", "the host name is unknown"),
     ("name or service not known", "the host name is unknown"),
+    ("unsupported startup parameter", "the pooler does not take a parameter of this URL"),
+    ("no such user", "wrong user or password"),
+    ("no such database", "there is no such database"),
+    ("no more connections allowed", "the pooler has no free connection slot"),
+    ("server login", "the pooler could not log in to its server"),
     ("no route to host", "there is no route to the host"),
     ("network is unreachable", "the network is unreachable"),
     ("certificate", "the server's certificate was not accepted"),
