@@ -292,7 +292,7 @@ def test_the_opening_message_sets_its_limits_locally_and_begins_read_only() -> N
 
 def test_a_bare_answer_claims_nothing() -> None:
     opened = read_opening(
-        ["set", "5:5:", "1700000000.000001", "true", *[None] * 3, "false", *[None] * 3, "1min", *[None] * 4]
+        ["set", "5:5:", "1700000000.000001", "true", *[None] * 3, "false", *[None] * 3, "1min", *[None] * 5]
     )
     assert opened.in_progress is None
     assert opened.system == ""

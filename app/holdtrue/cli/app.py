@@ -18,6 +18,7 @@ MODULES = {
     "check": "check",
     "run": "run",
     "test": "test",
+    "doctor": "doctor",
     "serve": "serve",
     "overview": "overview",
     "history": "history",

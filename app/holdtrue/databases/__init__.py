@@ -2,21 +2,30 @@
 
 from holdtrue.databases.describing import Described, Describes
 from holdtrue.databases.examination import EVIDENCE_LIMIT, evidence_mask, examine_invariant
+from holdtrue.databases.facts import Clocks, Count, Facts, Link, MysqlFacts, PostgresFacts, SqliteFacts, Told
 from holdtrue.databases.looks import Answer, Examined, Limits, Look, Mask, ReplicaState, Streamed
 from holdtrue.databases.replicas import Databases
 
 __all__ = [
     "EVIDENCE_LIMIT",
     "Answer",
+    "Clocks",
+    "Count",
     "Databases",
     "Described",
     "Describes",
     "Examined",
+    "Facts",
     "Limits",
+    "Link",
     "Look",
     "Mask",
+    "MysqlFacts",
+    "PostgresFacts",
     "ReplicaState",
+    "SqliteFacts",
     "Streamed",
+    "Told",
     "evidence_mask",
     "examine_invariant",
 ]

@@ -13,12 +13,14 @@ from typing import Any, Final
 import pymysql
 from pymysql.connections import Connection
 
+from holdtrue.databases.facts import MysqlFacts
 from holdtrue.databases.freshness import Fresh
 from holdtrue.databases.heartbeat import Beat, beat_age, decide_beat
 from holdtrue.databases.logins import read_login
 from holdtrue.databases.looks import Ahead, Answer, Limits, Mask, OnColumns, Streamed
 from holdtrue.databases.mysql_errors import INTERRUPTED, explain_refusal
 from holdtrue.databases.mysql_evidence import take_evidence
+from holdtrue.databases.mysql_facts import read_mysql_facts
 from holdtrue.databases.mysql_freshness import Channel, Standing, decide_replica, read_channels
 from holdtrue.databases.mysql_gtid import system_of
 from holdtrue.databases.mysql_login import Address, Tls, TlsMode, read_address
@@ -33,6 +35,7 @@ from holdtrue.databases.mysql_opening import (
     read_facts,
     read_flavour,
     read_moment,
+    session_zone,
     settings_statement,
     snapshot_statement,
     standing_statement,
@@ -295,6 +298,24 @@ class MysqlLink:
         cut_short = self.streamed is not None and self.streamed.failure is not None
         blocked = "the run was cut short before base rows could be read" if cut_short or self._unusable() else ""
         return take_evidence(self, key=key, columns=columns, row=row, base_rows=base_rows, mask=mask, blocked=blocked)
+
+    def facts(self, within: timedelta) -> MysqlFacts | Failure:
+        """What the server is and what the login may do; of a server that will not be asked as well."""
+        unusable = self._unusable()
+        if unusable is not None:
+            return unusable
+        zone = session_zone(self._config.timezone)
+        seconds = within.total_seconds()
+        try:
+            return read_mysql_facts(
+                lambda sql: self._wire.simple(sql, seconds),
+                self._flavour,
+                self._wire.reached(),
+                thread=self._wire.thread,
+                zone=zone,
+            )
+        except Stopped as stopped:
+            return self._of_server(stopped.failure)
 
     def end(self) -> bool:
         """Roll back; the session forgets locks, settings and variables (semantics 3.6)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -14,6 +15,7 @@ from typing import Any, Final
 import pymysql
 from pymysql.connections import Connection
 
+from holdtrue.databases.facts import Link, is_local
 from holdtrue.databases.looks import OnColumns
 from holdtrue.databases.mysql_errors import INTERRUPTED, explain
 from holdtrue.databases.mysql_opening import IDENTITY
@@ -57,12 +59,12 @@ class Wire:
     """One connection; statements go to it as bytes, cells come from it as bytes.
 
     ``declared`` is the time limit that a timeout is said to have had; ``broken`` that the connection must not be used again.
-    ``interrupt`` may be called from any thread.
+    ``interrupt`` may be called from any thread; ``thread`` is the session's number as it was told at connecting.
     """
 
     def __init__(self, connection: Connection[Any], reach: Reach) -> None:
         self._connection = connection
-        self._thread = connection.thread_id()
+        self.thread = connection.thread_id()
         self._reach = reach
         self._cancelling = threading.Lock()
         self._cancelled = False
@@ -72,6 +74,15 @@ class Wire:
         self.keep_raw = False
         self.broken = False
         self.interrupted = False
+
+    def reached(self) -> Link:
+        """How the server is reached, by the driver's own word."""
+        sock = getattr(self._connection, "_sock", None)
+        encrypted = sock.version() if isinstance(sock, ssl.SSLSocket) else None
+        verified = isinstance(sock, ssl.SSLSocket) and sock.context.verify_mode == ssl.CERT_REQUIRED
+        host = str(self._connection.host or "")
+        local = bool(self._connection.unix_socket) or is_local(host)
+        return Link(driver=f"PyMySQL {pymysql.__version__}", local=local, encryption=encrypted or "", verified=verified)
 
     @property
     def disturbed(self) -> bool:
@@ -100,7 +111,7 @@ class Wire:
                         there = found[0] if found else b""
                         if (there.decode("utf-8", "replace") if isinstance(there, bytes) else there) != self.identity:
                             raise OSError("another server answered")
-                        cursor.execute(f"KILL QUERY {self._thread}")
+                        cursor.execute(f"KILL QUERY {self.thread}")
             except DRIVER_FAULTS:
                 self._hang_up()
 

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from holdtrue.databases.describing import Described
+from holdtrue.databases.facts import PostgresFacts
 from holdtrue.databases.freshness import Fresh, decide_freshness, measured_lag
 from holdtrue.databases.heartbeat import Beat, beat_age, decide_beat
 from holdtrue.databases.logins import read_login
 from holdtrue.databases.looks import Ahead, Answer, Limits, Mask, OnColumns, Streamed
 from holdtrue.databases.postgresql_ahead import vouch
 from holdtrue.databases.postgresql_evidence import take_evidence
+from holdtrue.databases.postgresql_facts import read_postgres_facts
 from holdtrue.databases.postgresql_opening import (
     BARE_STATES,
     BEGIN,
@@ -320,6 +322,16 @@ class PostgresLink:
         seconds = timedelta(seconds=min(self._limits.declared.total_seconds(), _SIDE_SECONDS))
         try:
             return describe_with_parents(self, tables, seconds)
+        except Stopped as stopped:
+            return self._of_server(stopped.failure)
+
+    def facts(self, within: timedelta) -> PostgresFacts | Failure:
+        """What the server is and what the login may do; of a server that will not be asked as well."""
+        unusable = self._unusable()
+        if unusable is not None:
+            return unusable
+        try:
+            return read_postgres_facts(self, self._wire.reached(pooled=self._own is False), within)
         except Stopped as stopped:
             return self._of_server(stopped.failure)
 

@@ -13,8 +13,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
-from psycopg.pq import DiagnosticField, ExecStatus, TransactionStatus
+from psycopg.pq import DiagnosticField, ExecStatus, TransactionStatus, version, version_pretty
 
+from holdtrue.databases.facts import Link, is_local
 from holdtrue.databases.looks import OnColumns
 from holdtrue.databases.postgresql_values import columns_of, first_row, row_length, show_bytes
 from holdtrue.databases.sqlstates import explain, explain_pooler
@@ -77,6 +78,17 @@ class Wire:
     def backend(self) -> int:
         """The server's process as it was told when the connection was made; a pooler tells a number of its own."""
         return self._pg.backend_pid
+
+    def reached(self, *, pooled: bool) -> Link:
+        """How the server is reached, by the driver's own word."""
+        host = self._pg.hostaddr or self._pg.host
+        return Link(
+            driver=f"psycopg {psycopg.__version__} (libpq {version_pretty(version())})",
+            local=is_local(host.decode("utf-8", "replace")),
+            encryption="TLS" if self._pg.ssl_in_use else "",
+            verified=self._connection.info.get_parameters().get("sslmode") in ("verify-ca", "verify-full"),
+            pooled=pooled,
+        )
 
     @property
     def in_transaction(self) -> bool:

@@ -14,6 +14,7 @@ import structlog
 
 from holdtrue.databases.choosing import speak_for
 from holdtrue.databases.dialects import driver_for
+from holdtrue.databases.facts import Told, ask_facts
 from holdtrue.databases.freshness import check_position
 from holdtrue.databases.looks import Ahead, DialectDriver, Examined, Limits, Link, Look, ReplicaState
 from holdtrue.databases.pools import Asked, Kept, Pool
@@ -104,6 +105,19 @@ class Databases:
         finally:
             with self._lock:
                 del self._running[id(asked)]
+
+    def ask_facts(self, database: str, replica: str, *, within: timedelta) -> Told:
+        """What one replica and its login tell of themselves, on a connection of its own and outside of the places.
+
+        Raises:
+            NotFound: there is no such database.
+        """
+        config = self._pool(database).config
+        driver = driver_for(config.dialect, self._application_name, self._folder)
+        if isinstance(driver, Failure):
+            return Told(database, replica, reached=False, refused=driver)
+        one = self._pool(database).replica(replica)
+        return ask_facts(driver, config, one, environ=self._environ, within=within)
 
     def free_places(self, database: str) -> int:
         """How many more looks at this database would start at once; 0 for an unknown one."""

@@ -13,9 +13,11 @@ from urllib.parse import quote, unquote
 
 from holdtrue.databases.columns import unique_names
 from holdtrue.databases.describing import Described
+from holdtrue.databases.facts import SqliteFacts
 from holdtrue.databases.logins import read_login
 from holdtrue.databases.looks import Ahead, Answer, Limits, Mask, OnColumns, Streamed
 from holdtrue.databases.sqlite_evidence import describe_with_parents, take_evidence
+from holdtrue.databases.sqlite_facts import read_sqlite_facts
 from holdtrue.databases.sqlite_values import show, show_text
 from holdtrue.databases.sqlstates import timeout
 from holdtrue.model import (
@@ -204,6 +206,16 @@ class SqliteLink:
             return describe_with_parents(self, tables)
         except Stopped as stopped:
             return stopped.failure
+
+    def facts(self, within: timedelta) -> SqliteFacts | Failure:
+        """What the file is; of one that will not be asked as well."""
+        try:
+            journal = self.query("PRAGMA journal_mode", (), limit=1, within=within)
+            return read_sqlite_facts(self._path, str(journal[0][0]))
+        except Stopped as stopped:
+            return stopped.failure
+        except OSError:
+            return Failure(FailureReason.LOST, "the SQLite file cannot be read")
 
     def end(self) -> bool:
         """Roll back."""
