@@ -185,6 +185,23 @@ def test_a_standby_that_is_cut_off_or_paused_is_said_to_be(folder: Folder) -> No
         assert "freshness_not_proven" in names(said["as_it_is/r1"], "warning")
 
 
+def test_a_heartbeat_that_cannot_be_read_is_a_problem_and_the_rest_is_told_all_the_same(
+    folder: Folder, postgres_database: FreshDatabase
+) -> None:
+    """Semantics 2.1."""
+    settings = {"freshness": "heartbeat", "heartbeat": "SELECT max(beat_at) FROM heartbeat"}
+    folder.write(db=database(postgres_database.standby_url, **settings))
+    code, said = folder.look()
+    assert code == 3
+    assert "heartbeat" in sentence(said["db/r1"], "would_not_be_asked")
+    assert {"versions", "superuser", "clock"} <= names(said["db/r1"])
+    beat = "CREATE TABLE heartbeat AS SELECT now() AS beat_at"
+    postgres_database.execute(beat)
+    code, said = folder.look()
+    assert code == 0
+    assert said["db/r1"]["freshness_proven"] is True
+
+
 def test_a_pooler_is_told_by_its_process_number(folder: Folder, postgres_database: FreshDatabase) -> None:
     with pooler(postgres_database) as transaction, pooler(postgres_database, "statement") as statement:
         folder.write(

@@ -327,10 +327,11 @@ class PostgresLink:
 
     def facts(self, within: timedelta) -> PostgresFacts | Failure:
         """What the server is and what the login may do; of a server that will not be asked as well."""
-        unusable = self._unusable()
-        if unusable is not None:
-            return unusable
         try:
+            if not self._wire.in_transaction:
+                # What refused the look may have failed its transaction: a heartbeat that cannot be asked does.
+                self._wire.simple(b"ROLLBACK", END_SECONDS)
+                self._wire.simple(BEGIN.encode(), END_SECONDS)
             return read_postgres_facts(self, self._wire.reached(pooled=self._own is False), within)
         except Stopped as stopped:
             return self._of_server(stopped.failure)

@@ -48,9 +48,10 @@ def problem(name: str, sentence: str, remedy: str) -> Finding:
 
 _REMEDIES = {
     FailureReason.IS_PRIMARY: "point the URL at a read replica, or write allow_primary: true for this database",
-    FailureReason.CUT_OFF: "bring the replica's link back; where it is no such replica, use freshness: none",
+    FailureReason.CUT_OFF: "bring the replica's link back; where the server does not stream, use freshness: heartbeat",
     FailureReason.LAGGING: "look at the replica's load and network; or raise max_lag",
     FailureReason.REPLAY_PAUSED: "SELECT pg_wal_replay_resume() on the replica, if nobody paused it on purpose",
+    FailureReason.NO_HEARTBEAT: "let a job write the heartbeat on the primary, and this login read it here",
     FailureReason.LOST: "look at the server's log, and try again",
     FailureReason.CONFLICT: "try again",
     FailureReason.FORBIDDEN: "grant the login what it may not read",
@@ -101,7 +102,7 @@ def of_reach(told: Told, config: DatabaseConfig) -> list[Finding]:
             warning(
                 "freshness_not_proven",
                 "freshness: none: how old the data here is is not known, and every answer says so",
-                "use freshness: streaming where the replica streams from the primary itself",
+                "use freshness: streaming where the replica streams from the primary itself, heartbeat elsewhere",
             )
         )
     return found

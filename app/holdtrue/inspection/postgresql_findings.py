@@ -55,7 +55,7 @@ def _of_freshness(
             warning(
                 "cascaded",
                 f"this replica follows another one ({upstream}): were that one's own link cut, this one would look fresh",
-                "follow the primary itself, or use freshness: none",
+                "follow the primary itself, or use freshness: heartbeat",
             )
         ]
     return [
