@@ -350,17 +350,6 @@ def test_bytes_that_are_no_utf8_are_shown_as_such_and_count(postgres_database: F
         primary.drop_database(name)
 
 
-def test_a_dialect_that_is_not_offered_says_so() -> None:
-    from dataclasses import replace
-
-    from holdtrue.model import Dialect
-
-    databases = Databases(environ={})
-    databases.configure([replace(postgres_config("oracle://h/d"), dialect=Dialect.OTHER)])
-    failure = failed(ask(databases, invariant()))
-    assert (failure.reason, failure.sentence) == (FailureReason.QUERY, "dialect other is not offered yet")
-
-
 def test_the_hasher_of_the_tests_is_real() -> None:
     assert HASHER.hash(["1"]) != HASHER.hash(["2"])
 

@@ -4,6 +4,7 @@ from holdtrue.catalog.building import CONFIG, Examination, build_catalog, conten
 from holdtrue.catalog.computing import computed_columns
 from holdtrue.catalog.definitions import definition_hash
 from holdtrue.catalog.folder import examine_files, load_catalog, read_texts
+from holdtrue.catalog.packages import package_for
 from holdtrue.catalog.schema import json_schema
 from holdtrue.catalog.secrets import resolve_secret
 from holdtrue.catalog.shapes import nearest
@@ -24,6 +25,7 @@ __all__ = [
     "json_schema",
     "load_catalog",
     "nearest",
+    "package_for",
     "read_config",
     "read_texts",
     "resolve_secret",

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdtrue.catalog import nodes
-from holdtrue.catalog.secrets import dialect_of
+from holdtrue.catalog.packages import is_missing, package_for
+from holdtrue.catalog.secrets import dialect_of, scheme_of
 from holdtrue.catalog.shapes import Fields, nearest
 from holdtrue.model import (
     DatabaseConfig,
@@ -63,9 +64,8 @@ def _database(name: str, fields: Fields, environ: Mapping[str, str], problems: l
     freshness = Freshness(fields.get("freshness", Freshness.NONE if single else Freshness.STREAMING))
     if dialect is Dialect.SQLITE:
         _check_sqlite(fields, freshness, problems)
-    elif dialect not in (Dialect.POSTGRESQL, Dialect.MYSQL):
-        message = f"{dialect} is not offered yet: every run on {name!r} will say that it could not look"
-        problems.append(Problem(fields.node.place, message, fatal=False))
+    elif dialect is Dialect.OTHER:
+        _check_other(fields, replicas, freshness, environ, problems)
     if not replicas:
         return None
     safe = fields.get("safe_columns")
@@ -89,6 +89,33 @@ def _check_sqlite(fields: Fields, freshness: Freshness, problems: list[Problem])
         place = fields.written["freshness"][1].place
         message = "a SQLite file has no replication whose freshness could be proven: write `freshness: none`"
         problems.append(Problem(place, message, str(freshness), "none"))
+
+
+def _check_other(
+    fields: Fields,
+    replicas: tuple[ReplicaConfig, ...],
+    freshness: Freshness,
+    environ: Mapping[str, str],
+    problems: list[Problem],
+) -> None:
+    """What cannot be known of another kind of database must be said."""
+    kind = "Of a database that is none of PostgreSQL, MariaDB, MySQL and SQLite"
+    if not fields.get("allow_primary", False):
+        place = fields.written["allow_primary"][1].place if "allow_primary" in fields.written else fields.node.place
+        message = f"{kind}, it cannot be known whether it is a replica: write `allow_primary: true`"
+        problems.append(Problem(place, message))
+    if freshness is not Freshness.NONE:
+        message = f"{kind}, freshness cannot be proven: write `freshness: none`"
+        problems.append(Problem(fields.written["freshness"][1].place, message, str(freshness), "none"))
+    if "search_path" in fields.written:
+        message = f"{kind}, a search path cannot be set: write it into the URL, or names in full"
+        problems.append(Problem(fields.written["search_path"][0].place, message))
+    for scheme in sorted({found for one in replicas if (found := scheme_of(one.url, environ))}):
+        if is_missing(scheme):
+            package = package_for(scheme)
+            remedy = f"pip install {package}" if package else "pip install the SQLAlchemy dialect for it"
+            message = f"no driver for {scheme} is installed here: {remedy}"
+            problems.append(Problem(fields.node.place, message, fatal=False))
 
 
 def _replicas(fields: Fields, problems: list[Problem]) -> tuple[ReplicaConfig, ...]:

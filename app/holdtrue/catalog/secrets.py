@@ -51,6 +51,12 @@ def literal_password(url: str) -> str:
 
 def dialect_of(url: Secret, environ: Mapping[str, str]) -> Dialect | None:
     """The kind of database at a URL; None while the reference that it begins with is not set."""
+    scheme = scheme_of(url, environ)
+    return None if scheme is None else _SCHEMES.get(scheme.partition("+")[0], Dialect.OTHER)
+
+
+def scheme_of(url: Secret, environ: Mapping[str, str]) -> str | None:
+    """How a URL begins, in lower case (``mssql+pyodbc``); None while the reference that it begins with is not set."""
     text = url.template
     reference = REFERENCE.match(text)
     if reference is not None:
@@ -58,8 +64,7 @@ def dialect_of(url: Secret, environ: Mapping[str, str]) -> Dialect | None:
             text = resolve_secret(url, environ)
         except SettingsRefused:
             return None
-    scheme = text.partition("://")[0].partition("+")[0].lower()
-    return _SCHEMES.get(scheme, Dialect.OTHER)
+    return text.partition("://")[0].lower()
 
 
 def resolve_secret(secret: Secret, environ: Mapping[str, str]) -> str:

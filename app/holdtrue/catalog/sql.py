@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from holdtrue.catalog import pieces
+from holdtrue.catalog.foreign import find_doubts
 from holdtrue.catalog.words import SELECTS, SET_RETURNING, STATEMENTS, WRITING_FUNCTIONS
 from holdtrue.catalog.writes import find_no_reading
 from holdtrue.model import Dialect
@@ -70,6 +71,8 @@ def inspect_sql(sql: str, dialect: Dialect) -> Inspection:
     if tree is None:
         return Inspection(parsed=False)
     problems.extend(_forbidden(sql, tree))
+    if dialect is Dialect.OTHER and not problems:
+        problems.extend(SqlProblem(message, one.at, one.text, fatal=False) for message, one in find_doubts(sql))
     if not problems and always_one_row(tree):
         problems.append(SqlProblem(_ONE_ROW, one_row=True))
     return Inspection(

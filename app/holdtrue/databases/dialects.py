@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdtrue.databases.looks import DialectDriver
+from holdtrue.databases.other import OtherDriver
 from holdtrue.databases.postgresql import PostgresDriver
 from holdtrue.databases.sqlite import SqliteDriver
 from holdtrue.model import Dialect, Failure, FailureReason
@@ -13,7 +14,7 @@ from holdtrue.model import Dialect, Failure, FailureReason
 def driver_for(dialect: Dialect, application_name: str, folder: Path) -> DialectDriver | Failure:
     """What speaks this dialect; ``folder`` is where relative SQLite files lie.
 
-    Another dialect becomes offered by a module of its own and a line here.
+    A dialect is protected better by a module of its own and a line here.
     """
     if dialect is Dialect.POSTGRESQL:
         return PostgresDriver(application_name)
@@ -21,7 +22,7 @@ def driver_for(dialect: Dialect, application_name: str, folder: Path) -> Dialect
         return SqliteDriver(folder)
     if dialect is Dialect.MYSQL:
         return _mysql(application_name)
-    return Failure(FailureReason.QUERY, f"dialect {dialect.value} is not offered yet")
+    return OtherDriver()
 
 
 def _mysql(application_name: str) -> DialectDriver | Failure:

@@ -19,7 +19,7 @@ from holdtrue.databases.freshness import check_position
 from holdtrue.databases.looks import Ahead, DialectDriver, Examined, Limits, Link, Look, ReplicaState
 from holdtrue.databases.pools import Asked, Kept, Pool
 from holdtrue.errors import NotFound
-from holdtrue.model import DatabaseConfig, Failure, FailureReason, Outcome, Position
+from holdtrue.model import DatabaseConfig, Dialect, Failure, FailureReason, Outcome, Position
 
 log = structlog.get_logger("holdtrue.databases")
 
@@ -48,6 +48,7 @@ class Databases:
         self._application_name = application_name
         self._lock = threading.Lock()
         self._pools: dict[str, Pool] = {}
+        self._drivers: dict[Dialect, DialectDriver] = {}
         self._running: dict[int, Asked] = {}
 
     def configure(self, configs: Sequence[DatabaseConfig]) -> None:
@@ -85,7 +86,7 @@ class Databases:
             NotFound: there is no such database.
         """
         pool = self._pool(database)
-        driver = driver_for(pool.config.dialect, self._application_name, self._folder)
+        driver = self._driver(pool.config.dialect)
         if isinstance(driver, Failure):
             return driver
         asked = Asked()
@@ -153,6 +154,16 @@ class Databases:
             pools = tuple(self._pools.values())
         for pool in pools:
             pool.close()
+
+    def _driver(self, dialect: Dialect) -> DialectDriver | Failure:
+        """One for all looks: it may know what former looks left behind."""
+        with self._lock:
+            if dialect not in self._drivers:
+                made = driver_for(dialect, self._application_name, self._folder)
+                if isinstance(made, Failure):
+                    return made
+                self._drivers[dialect] = made
+            return self._drivers[dialect]
 
     def _pool(self, database: str) -> Pool:
         with self._lock:

@@ -71,7 +71,8 @@ def pull_schema(catalog: Catalog, database: str, *, environ: Mapping[str, str], 
 
 def _describe(look: Look, wanted: Sequence[str], config: DatabaseConfig) -> Described | Failure:
     if not isinstance(look, Describes):
-        return Failure(FailureReason.QUERY, f"a {config.dialect} database cannot be asked for its schema yet")
+        sentence = f"reading the schema is not offered for this kind of database ({config.dialect})"
+        return Failure(FailureReason.QUERY, sentence)
     return look.describe(wanted)
 
 

@@ -77,7 +77,7 @@ def _prove(
         proven, sentence = prove(())
         return Proof(invariant, names, proven, sentence=sentence)
     if config.dialect not in _OFFERED:
-        sentence = f"no scratch database is offered for {config.dialect} yet"
+        sentence = f"scratch databases are not offered for this kind of database ({config.dialect})"
         return Proof(invariant, names, Proven.COULD_NOT_LOOK, sentence=sentence)
     if config.schema_file is None:
         sentence = (
