@@ -112,9 +112,9 @@ class DriverThread:
                 cancel()
 
         # To cancel may need the network too.
-        helper = threading.Thread(target=quietly, name="holdtrue-cancel", daemon=True)
-        helper.start()
-        helper.join(_CANCEL_SECONDS)
+        canceller = threading.Thread(target=quietly, name="holdtrue-cancel", daemon=True)
+        canceller.start()
+        canceller.join(_CANCEL_SECONDS)
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
