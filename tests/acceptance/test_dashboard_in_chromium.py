@@ -243,6 +243,42 @@ def test_an_open_page_follows_the_store_without_a_reload(
     assert page.locator("#chart-table").get_attribute("open") is not None
 
 
+def test_the_databases_below_a_sum_open_without_script_and_by_keyboard(
+    site: Site, open_context: Callable[..., BrowserContext]
+) -> None:
+    """semantics 6.1: one line for several databases, with how many of them are known."""
+    page = open_context(java_script_enabled=False).new_page()
+    page.goto(site.url)
+    row = page.get_by_role("row").filter(has_text="every_receipt_has_an_invoice_row")
+    expect(row).to_have_count(1)
+    expect(row.locator(".reach")).to_have_text("1 of 2 known")
+    shard = row.get_by_role("link", name="archive")
+    expect(shard).to_be_hidden()
+    row.locator("summary").focus()
+    page.keyboard.press("Enter")
+    expect(shard).to_be_visible()
+    shard.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("every_receipt_has_an_invoice_row")
+    expect(page.locator("#head")).to_contain_text("All 2 databases: unknown on 1, holds on 1")
+
+
+def test_opened_databases_stay_open_when_the_page_refreshes(
+    serve: Callable[..., Site], open_context: Callable[..., BrowserContext]
+) -> None:
+    site = serve()
+    page = open_context().new_page()
+    page.clock.install()
+    page.goto(site.url)
+    row = page.get_by_role("row").filter(has_text="every_receipt_has_an_invoice_row")
+    row.locator("summary").click()
+    site.scene.pass_time(timedelta(minutes=15))
+    site.scene.look({("every_receipt_has_an_invoice_row", "archive"): Found((("1",),), new=1)})
+    page.clock.run_for(11_000)
+    expect(row.locator(".sentence").first).to_have_text("violated on 1, holds on 1")
+    expect(row.locator(".count")).to_contain_text("1")
+    expect(row.get_by_role("link", name="archive")).to_be_visible()
+
+
 def test_a_page_that_cannot_be_refreshed_says_so_loudly(
     serve: Callable[..., Site], open_context: Callable[..., BrowserContext]
 ) -> None:

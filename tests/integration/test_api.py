@@ -281,6 +281,7 @@ def test_every_endpoint_is_in_the_openapi_document_and_in_the_docs(client: TestC
         "GET /api/v1/invariants/{name}/runs",
         "GET /api/v1/invariants/{name}/counts",
         "GET /api/v1/invariants/{name}/keys",
+        "GET /api/v1/invariants/{name}/costs",
         "GET /api/v1/invariants/{name}/databases/{database}/history",
         "GET /api/v1/alerts",
         "GET /api/v1/alerts/{number}",

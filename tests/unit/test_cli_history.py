@@ -110,6 +110,7 @@ def test_a_history_without_runs_says_that_nobody_looked() -> None:
         "fresh_seconds": 60.0,
         "spans": [],
         "runs": [],
+        "over_budget": None,
     }
     text = "\n".join(lines(report))
     assert "nobody looked" in text

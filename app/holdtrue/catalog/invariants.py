@@ -108,6 +108,7 @@ def read_invariant(
                 "runbook_url",
                 "renamed_from",
                 "inspected",
+                "budget",
             )
             if key in has.values
         },

@@ -137,6 +137,11 @@ _SHARED: Final = (
     ),
     Key("tags", ListOf(_WORD, unique=True), "Words to select it by."),
     Key("timeout", Duration(timedelta(milliseconds=100), timedelta(hours=1)), "The time limit of one run.", "10s"),
+    Key(
+        "budget",
+        Duration(timedelta(milliseconds=1), timedelta(days=1)),
+        "Statement time that it may cost one database in a day (UTC); more is shown, and nothing else happens.",
+    ),
     Key("count_limit", Whole(1), "Counting stops here and says “at least”.", "none: the time limit bounds it"),
     Key(
         "confirm",

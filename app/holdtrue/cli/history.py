@@ -11,7 +11,7 @@ import typer
 
 from holdtrue.cli.options import ConfigOption, Format, FormatOption, UrlOption
 from holdtrue.cli.reading import open_reading
-from holdtrue.cli.terminal import paint, say, say_json, table
+from holdtrue.cli.terminal import paint, say, say_json, table, visible
 from holdtrue.errors import Refused
 from holdtrue.model import parse_duration, show_duration, utc
 
@@ -36,6 +36,9 @@ def history(
     since: Annotated[
         str, typer.Option("--since", metavar="WHEN", help="A duration back from now (24h, 7d) or a moment in ISO 8601.")
     ] = "24h",
+    costs: Annotated[
+        bool, typer.Option("--costs", help="Show what each of the last 30 days cost the database, and nothing else.")
+    ] = False,
     config: ConfigOption = None,
     url: UrlOption = None,
     format_: FormatOption = Format.TEXT,
@@ -54,7 +57,7 @@ def history(
         say_json({"histories": reports})
         return
     for number, report in enumerate(reports):
-        for line in ([""] if number else []) + lines(report):
+        for line in ([""] if number else []) + (cost_lines(report) if costs else lines(report)):
             say(line)
 
 
@@ -92,7 +95,41 @@ def lines(report: dict[str, Any]) -> list[str]:
         *("  " + line for line in _spans(report["spans"])),
         "",
         *("  " + line for line in _runs(report["runs"])),
+        *_over(report),
     ]
+
+
+def cost_lines(report: dict[str, Any]) -> list[str]:
+    """What the days cost, newest first, beside the budget."""
+    budget = report["budget_seconds"]
+    said = f"budget {_took(budget)} of statement time a day" if budget is not None else "no budget declared"
+    title = paint(table([[report["invariant"], f"on {report['database']}: {said}"]], gap=" ")[0], "bold")
+    if not report["costs"]:
+        return [title, "  no runs in the last 30 days"]
+    highest = max(one["statement_seconds"] for one in report["costs"])
+    rows = [
+        (
+            one["day"],
+            str(one["runs"]),
+            str(one["errors"]),
+            _took(one["statement_seconds"]),
+            _took(one["slowest_seconds"]),
+            "#" * round(20 * one["statement_seconds"] / highest) if highest else "",
+            "over budget" if one["over_budget"] else "",
+        )
+        for one in reversed(report["costs"])
+    ]
+    headings = ("DAY (UTC)", "RUNS", "ERRORS", "STATEMENT TIME", "SLOWEST", "", "")
+    return [title, *("  " + line for line in table(rows, headings=headings)), *_over(report)]
+
+
+def _over(report: dict[str, Any]) -> list[str]:
+    over = report["over_budget"]
+    return [] if over is None else ["", "  " + paint(visible(over["sentence"]), "yellow")]
+
+
+def _took(number: float) -> str:
+    return show_duration(timedelta(seconds=number))
 
 
 def sparkline(

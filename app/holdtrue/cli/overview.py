@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -20,8 +20,18 @@ def register(app: typer.Typer) -> None:
     app.command("overview")(overview)
 
 
-def overview(config: ConfigOption = None, url: UrlOption = None, format_: FormatOption = Format.TEXT) -> None:
+def overview(
+    *,
+    each: Annotated[
+        bool, typer.Option("--each", help="List every database of every invariant, those that hold too.")
+    ] = False,
+    config: ConfigOption = None,
+    url: UrlOption = None,
+    format_: FormatOption = Format.TEXT,
+) -> None:
     """Show what holds and what does not, worst first.
+
+    An invariant on several databases has a line that sums them up; below it stand those that do not hold.
 
     Exit code: 0 everything holds, 1 something is violated, 3 something is unknown.
     """
@@ -30,30 +40,48 @@ def overview(config: ConfigOption = None, url: UrlOption = None, format_: Format
     if format_ is Format.JSON:
         say_json(report)
     else:
-        for line in lines(report):
+        for line in lines(report, each=each):
             say(line)
     raise typer.Exit(int(ExitCode(report["exit_code"])))
 
 
-def lines(report: dict[str, Any]) -> list[str]:
-    """The report for people."""
+def lines(report: dict[str, Any], *, each: bool = False) -> list[str]:
+    """The report for people; ``each`` lists what holds within a sum too."""
     entries = report["entries"]
     if not entries:
         return ["unknown: no invariant is in force, so nothing was looked at"]
-    cells = table(
-        [
-            (
-                entry["invariant"],
-                entry["database"],
-                entry["severity"],
-                entry["verdict"]["sentence"],
-                f"alert {entry['alert']}" if entry["alert"] else "",
-            )
-            for entry in entries
-        ],
-        headings=("INVARIANT", "DATABASE", "SEVERITY", "VERDICT", ""),
-    )
-    coloured = [paint(line, _COLOURS[entry["verdict"]["word"]]) for line, entry in zip(cells[1:], entries, strict=True)]
+    sums = {one["invariant"]: one for one in report["sums"]}
+    shards: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        shards.setdefault(entry["invariant"], []).append(entry)
+    shown: list[tuple[str, tuple[str, ...]]] = []
+    for name, its in shards.items():
+        if name not in sums:
+            shown += [(_tone(entry), _cells(entry, name)) for entry in its]
+            continue
+        of = sums[name]
+        summed = (name, f"{of['databases']} databases", its[0]["severity"], of["verdict"]["sentence"], "")
+        shown.append((_tone(of), summed))
+        shown += [
+            (_tone(entry), _cells(entry, f"  {name}"))
+            for entry in its
+            if each or _tone(entry) != "holds" or entry["over_budget"]
+        ]
+    cells = table([row for _, row in shown], headings=("INVARIANT", "DATABASE", "SEVERITY", "VERDICT", ""))
+    coloured = [paint(line, _COLOURS[tone]) for line, (tone, _) in zip(cells[1:], shown, strict=True)]
     counts = Counter(entry["verdict"]["word"] for entry in entries)
-    summary = " · ".join(f"{counts[word]} {word}" for word in _COLOURS if counts[word])
-    return [paint(cells[0], "dim"), *coloured, "", summary]
+    told = [f"{counts[word]} {word}" for word in _COLOURS if counts[word]]
+    over = sum(1 for entry in entries if entry["over_budget"])
+    return [paint(cells[0], "dim"), *coloured, "", " · ".join([*told, *([f"{over} over budget"] if over else [])])]
+
+
+def _tone(one: dict[str, Any]) -> str:
+    judged = one["verdict"]
+    return "violated" if judged["firing"] else str(judged["word"])
+
+
+def _cells(entry: dict[str, Any], name: str) -> tuple[str, ...]:
+    over = entry["over_budget"]
+    beside = [f"alert {entry['alert']}"] if entry["alert"] else []
+    beside += [over["sentence"]] if over else []
+    return (name, entry["database"], entry["severity"], entry["verdict"]["sentence"], ", ".join(beside))

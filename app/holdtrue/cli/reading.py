@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdtrue.cli.client import ServiceClient, service_client
 from holdtrue.errors import NotFound, Refused
-from holdtrue.model import Catalog, Invariant, Subject
+from holdtrue.model import Catalog, Invariant, Subject, utc
 from holdtrue.settings import Settings, environment, load_settings
 
 if TYPE_CHECKING:
@@ -178,7 +178,9 @@ class ThroughStore:
         from holdtrue import reports  # only where the store is read: the client needs none of it
 
         catalog, generation = self._in_force()
-        return reports.overview(catalog, generation, self._store.reads.overview(), self._store.now())
+        now, reads = self._store.now(), self._store.reads
+        over = reads.over_budget(catalog, now)
+        return reports.overview(catalog, generation, reads.overview(), now, over_budget=over)
 
     def databases_of(self, invariant: str) -> tuple[str, ...]:
         """The databases of an invariant in force."""
@@ -194,6 +196,7 @@ class ThroughStore:
             database,
             self._store.reads.spans(invariant, database, since, now),
             self._store.reads.runs(invariant, database, limit=RUNS_SHOWN),
+            self._store.reads.costs(invariant, database, (utc(now) - timedelta(days=29)).date()),
             since=since,
             now=now,
         )

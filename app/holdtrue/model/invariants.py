@@ -90,7 +90,8 @@ class Invariant:
 
     ``columns`` are the names declared safe, of the result (``dispute_id``) or of tables (``refunds.state``); every
     other column is hashed before it leaves the run. ``definition`` is the hash of all that decides what counts
-    (semantics 1.1). ``databases`` are names, globs resolved; ``declared_databases`` what was written.
+    (semantics 1.1). ``databases`` are names, globs resolved; ``declared_databases`` what was written. ``budget`` is the
+    statement time that a day on one database may cost before that is said (semantics 8.4).
     """
 
     name: str
@@ -107,6 +108,7 @@ class Invariant:
     columns: frozenset[str] = frozenset()
     timeout: timedelta = timedelta(seconds=10)
     count_limit: int | None = None
+    budget: timedelta | None = None
     policy: Policy = field(default_factory=Policy)
     declared_databases: tuple[str, ...] = ()
     population: str | None = None

@@ -8,8 +8,10 @@ from typing import Any
 
 from sqlalchemy import Row, Select, and_, func, or_, select
 
+from holdtrue.alerting import OverBudget, first_day, least_budget, over_budget
 from holdtrue.model import (
     AlertState,
+    Catalog,
     Disposition,
     Episode,
     KeyState,
@@ -207,6 +209,29 @@ class Reads:
                 DailyCost(row.invariant, row.database, row.day, row.runs, row.errors, row.statement, row.slowest)
                 for row in connection.execute(query)
             )
+
+    def over_budget(self, catalog: Catalog | None, now: datetime) -> Mapping[tuple[str, str], OverBudget]:
+        """The pairs of the catalog whose statement time is over their budget, today or yesterday (semantics 8.4)."""
+        least = least_budget(catalog)
+        if catalog is None or least is None:
+            return {}
+        query = (
+            select(entries.c.invariant, entries.c.database, costs.c.day, costs.c.statement)
+            .join(entries, entries.c.id == costs.c.entry_id)
+            .where(
+                # Two days by name, so that the key finds them: a year of days of every entry lies beside them.
+                costs.c.day.in_([first_day(now), first_day(now) + timedelta(days=1)]),
+                costs.c.statement > least,
+                entries.c.retired_at.is_(None),
+            )
+        )
+        spent: dict[tuple[str, str], dict[date, timedelta]] = {}
+        with self._engine.read() as connection:
+            for row in connection.execute(query):
+                spent.setdefault((row.invariant, row.database), {})[row.day] = row.statement
+        budgets = {one.name: one.budget for one in catalog.invariants}
+        judged = {pair: over_budget(budgets.get(pair[0]), days, now) for pair, days in spent.items()}
+        return {pair: over for pair, over in judged.items() if over is not None}
 
     def instances(self) -> tuple[InstanceRow, ...]:
         """The processes that said they run, the newest heartbeat first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Path, Query, Request
@@ -90,7 +90,7 @@ def _add_invariants(router: APIRouter, service: WebService) -> None:
         first: Annotated[int, Query(ge=0, description="Skip so many.")] = 0,
         limit: Annotated[int | None, Query(ge=1, le=100_000, description="At most so many; default: all.")] = None,
     ) -> Json:
-        body = reports.overview(service.catalog(), service.generation(), service.store.reads.overview(), service.now())
+        body = _overview(service)
         entries = body["entries"]
         last = len(entries) if limit is None else first + limit
         return {
@@ -109,7 +109,7 @@ def _add_invariants(router: APIRouter, service: WebService) -> None:
     @router.get("/invariants/{name}", summary="One invariant: its text, its rules, its verdicts")
     def invariant(name: Name) -> Json:
         found = _known(service, name)
-        body = reports.overview(service.catalog(), service.generation(), service.store.reads.overview(), service.now())
+        body = _overview(service)
         return {
             **_invariant(found),
             "sql": found.sql,
@@ -120,6 +120,7 @@ def _add_invariants(router: APIRouter, service: WebService) -> None:
                 for entry in body["entries"]
                 if entry["invariant"] == name
             ],
+            "sum": next((one for one in body["sums"] if one["invariant"] == name), None),
         }
 
     @router.get("/invariants/{name}/runs", summary="Its runs, newest first")
@@ -179,9 +180,21 @@ def _add_invariants(router: APIRouter, service: WebService) -> None:
             chosen,
             service.store.reads.spans(name, chosen, start, now),
             service.store.reads.runs(name, chosen, limit=runs) if runs else (),
+            service.store.reads.costs(name, chosen, _month_before(now)),
             since=start,
             now=now,
         )
+
+    @router.get("/invariants/{name}/costs", summary="What each day cost one database, beside the budget")
+    def costs(
+        name: Name,
+        database: DatabaseQuery = None,
+        since: Annotated[date | None, Query(description="From this day (UTC) on; default: 29 days ago.")] = None,
+    ) -> Json:
+        found = _known(service, name)
+        chosen, now = _database(found, database), service.now()
+        days = service.store.reads.costs(name, chosen, since or _month_before(now))
+        return {"invariant": name, "database": chosen, "now": reports.moment(now), **reports.costs(found, days, now)}
 
     @router.post("/runs", status_code=202, summary="Ask now, outside the schedule: whoever claims it makes the run")
     def run_now(request: Request, wanted: RunRequest) -> Json:
@@ -304,6 +317,12 @@ def _healed(service: WebService, invariant: Invariant, database: str) -> Json | 
     return None if found is None else {"keys": found.keys, "suggested_after_seconds": reports.seconds(found.p99)}
 
 
+def _overview(service: WebService) -> Json:
+    catalog, now, reads = service.catalog(), service.now(), service.store.reads
+    over = reads.over_budget(catalog, now)
+    return reports.overview(catalog, service.generation(), reads.overview(), now, over_budget=over)
+
+
 def _known(service: WebService, name: str) -> Invariant:
     catalog = service.catalog()
     found = catalog.invariant(name) if catalog is not None else None
@@ -320,6 +339,11 @@ def _database(invariant: Invariant, database: str | None) -> str:
     if database not in invariant.databases:
         raise NotFound(f"{invariant.name} is not asked of {database}")
     return database
+
+
+def _month_before(now: datetime) -> date:
+    """So that 30 days are shown, today among them."""
+    return (utc(now) - timedelta(days=29)).date()
 
 
 def _moment(given: datetime | None) -> datetime | None:
@@ -344,6 +368,7 @@ def _invariant(one: Invariant) -> Json:
         "interval_seconds": reports.seconds(longest_gap(one.schedule)),
         "fresh_seconds": reports.seconds(fresh_for(one.schedule, one.timeout)),
         "timeout_seconds": reports.seconds(one.timeout),
+        "budget_seconds": None if one.budget is None else reports.seconds(one.budget),
         "tables": list(one.tables),
         "definition": one.definition,
         "runbook_url": one.runbook_url or None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -21,10 +22,12 @@ from holdtrue.web.rendering import Renderer
 from holdtrue.web.showing import rows_as_csv
 from holdtrue.web.views import alerts as alert_views
 from holdtrue.web.views.charts import Strip, strip
+from holdtrue.web.views.costs import DAYS
+from holdtrue.web.views.entries import Filters, Judged, chosen, grouped, judge
 from holdtrue.web.views.invariant import RANGES, invariant_page, usual_range
 from holdtrue.web.views.inventory import catalog_page, database_cards, delivery_lines
 from holdtrue.web.views.monitor import MonitorHealth, monitor_health
-from holdtrue.web.views.overview import Filters, Judged, chosen, judge, overview_page, page_of
+from holdtrue.web.views.overview import overview_page, page_of
 from holdtrue.web.views.parts import Paging, invariant_url, with_query
 
 LINES_A_PAGE = 100
@@ -68,14 +71,18 @@ def _add_overview(router: APIRouter, service: WebService, renderer: Renderer) ->
         database: Words = "",
         state: Words = "",
         tag: Words = "",
+        invariant: Words = "",
+        budget: Words = "",
         first: Offset = 0,
     ) -> Response:
         now = service.now()
-        filters = Filters(q.strip(), owner, severity, database, state, tag)
+        filters = Filters(q.strip(), owner, severity, database, state, tag, invariant, budget)
         judged = _judged(service, now)
-        shown = page_of(chosen(judged, filters), first, LINES_A_PAGE)
+        groups = grouped(chosen(judged, filters), filters)
+        shown = [one.worst for one in page_of(groups, first, LINES_A_PAGE)]
         view = overview_page(
             judged=judged,
+            groups=groups,
             filters=filters,
             first=first,
             size=LINES_A_PAGE,
@@ -98,7 +105,8 @@ def _add_invariant(router: APIRouter, service: WebService, renderer: Renderer) -
         asked: Words = "",
     ) -> Response:
         now = service.now()
-        found = _entry(service, name, database, now)
+        shards = _shards(service, name, now)
+        found = _one_of(shards, name, database)
         reads = service.store.reads
         spans = _spans(service, found, now - RANGES.get(range_, RANGES["24h"]), now)
         range_name = range_ if range_ in RANGES else usual_range(spans, now)
@@ -110,6 +118,7 @@ def _add_invariant(router: APIRouter, service: WebService, renderer: Renderer) -
             older = invariant_url(name, found.database, **query) + "#runs"
         view = invariant_page(
             judged=found,
+            shards=shards,
             spans=spans,
             runs=runs,
             more_runs=older,
@@ -120,7 +129,7 @@ def _add_invariant(router: APIRouter, service: WebService, renderer: Renderer) -
                 for key in reads.keys(name, found.database, novelty, limit=50)
             ),
             key_counts=counts,
-            costs=tuple(reversed(reads.costs(name, found.database, (now - timedelta(days=7)).date()))),
+            costs=reads.costs(name, found.database, (now - timedelta(days=DAYS)).date()),
             newest_good=_newest_good(service, found),
             healed=healing(reads.healed(name, found.database)) if found.invariant.settle is not None else None,
             range_name=range_name,
@@ -132,7 +141,7 @@ def _add_invariant(router: APIRouter, service: WebService, renderer: Renderer) -
     @router.post("/invariants/{name}/run")
     def run_now(request: Request, name: str, database: Annotated[str, Form()], form_token: FormToken = "") -> Response:
         _check_form(request, form_token)
-        found = _entry(service, name, database, service.now())
+        found = _one_of(_shards(service, name, service.now()), name, database)
         service.run_now(name, found.database, request.state.who)
         return RedirectResponse(invariant_url(name, found.database, asked="now"), status_code=303)
 
@@ -272,18 +281,24 @@ def _add_sessions(router: APIRouter, service: WebService, renderer: Renderer) ->
 
 def _judged(service: WebService, now: datetime) -> tuple[Judged, ...]:
     catalog = service.catalog()
-    return () if catalog is None else judge(catalog, service.store.reads.overview(), now)
+    reads = service.store.reads
+    return () if catalog is None else judge(catalog, reads.overview(), now, reads.over_budget(catalog, now))
 
 
-def _entry(service: WebService, name: str, database: str, now: datetime) -> Judged:
-    catalog = service.catalog()
+def _shards(service: WebService, name: str, now: datetime) -> tuple[Judged, ...]:
+    """One invariant on each of its databases, worst first."""
+    catalog, reads = service.catalog(), service.store.reads
     found = catalog.invariant(name) if catalog is not None else None
     if catalog is None or found is None:
         raise NotFound(f"no invariant {name} is in force")
-    entries = judge(replace(catalog, invariants=(found,)), service.store.reads.overview(), now)
+    alone = replace(catalog, invariants=(found,))
+    return judge(alone, reads.overview(), now, reads.over_budget(alone, now))
+
+
+def _one_of(shards: Sequence[Judged], name: str, database: str) -> Judged:
     if not database:
-        return entries[0]
-    for one in entries:
+        return shards[0]
+    for one in shards:
         if one.database == database:
             return one
     raise NotFound(f"{name} is not asked of {database}")

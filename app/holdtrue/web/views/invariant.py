@@ -11,7 +11,8 @@ from holdtrue.model import Disposition, Invariant, KeyState, Novelty, Outcome, R
 from holdtrue.store.records import DailyCost, Span
 from holdtrue.web.showing import thousands
 from holdtrue.web.views.charts import StepChart, step_chart
-from holdtrue.web.views.overview import Judged
+from holdtrue.web.views.costs import Costs, costs_of
+from holdtrue.web.views.entries import Judged, summed
 from holdtrue.web.views.parts import (
     Badge,
     Link,
@@ -24,6 +25,7 @@ from holdtrue.web.views.parts import (
     show_schedule,
     when,
     when_or_none,
+    with_query,
 )
 
 RANGES: Mapping[str, timedelta] = {
@@ -95,17 +97,6 @@ class KeyLine:
 
 
 @dataclass(frozen=True, slots=True)
-class CostLine:
-    """What one day cost."""
-
-    day: str
-    runs: str
-    errors: str
-    statement: str
-    slowest: str
-
-
-@dataclass(frozen=True, slots=True)
 class InvariantPage:
     """All that the page shows."""
 
@@ -134,7 +125,10 @@ class InvariantPage:
     keys_left_out: int
     runs: tuple[RunLine, ...]
     older_runs: str | None
-    costs: tuple[CostLine, ...]
+    costs: Costs
+    over: str
+    total: str
+    total_url: str
     run_url: str
 
 
@@ -147,6 +141,7 @@ def usual_range(spans: Sequence[Span], now: datetime) -> str:
 def invariant_page(
     *,
     judged: Judged,
+    shards: Sequence[Judged],
     spans: Sequence[Span],
     runs: Sequence[Run],
     more_runs: str | None,
@@ -159,7 +154,10 @@ def invariant_page(
     healed: Healing | None = None,
     keys_limit: int = 50,
 ) -> InvariantPage:
-    """The page of ``judged``; ``newest_good`` is the run whose sample stands for the violations now."""
+    """The page of ``judged``, one of its invariant's ``shards``.
+
+    ``newest_good`` is the run whose sample stands for the violations now.
+    """
     invariant, database, row = judged.invariant, judged.database, judged.row
     standing = row.standing if row is not None else None
     fresh = fresh_for(invariant.schedule, invariant.timeout)
@@ -196,7 +194,10 @@ def invariant_page(
         keys_left_out=max(0, there - len(keys[:keys_limit])),
         runs=tuple(run_line(one, now) for one in runs),
         older_runs=more_runs,
-        costs=tuple(_cost(one) for one in costs),
+        costs=costs_of(costs, invariant.budget, now),
+        over=judged.over.sentence if judged.over is not None else "",
+        total=f"All {len(shards)} databases: {summed(shards).sentence}" if len(shards) > 1 else "",
+        total_url=with_query("/", {"invariant": invariant.name}),
         run_url=f"/invariants/{invariant.name}/run",
     )
 
@@ -294,6 +295,8 @@ def _facts(invariant: Invariant, fresh: timedelta, healed: Healing | None) -> tu
         Fact("Fires after", _runs(policy.fire_after)),
         Fact("Resolves after", _runs(policy.resolve_after)),
     ]
+    if invariant.budget is not None:
+        facts.append(Fact("Budget", f"{show_duration(invariant.budget)} of statement time a day"))
     if policy.tolerate:
         facts.append(Fact("Tolerates", thousands(policy.tolerate)))
     if invariant.settle is not None:
@@ -339,13 +342,3 @@ def _state_of(key: KeyState) -> str:
 
 def _key(key: KeyState, now: datetime) -> KeyLine:
     return KeyLine(key.key[:12], key.shown, _state_of(key), when(key.first_seen, now), when(key.last_changed, now))
-
-
-def _cost(cost: DailyCost) -> CostLine:
-    return CostLine(
-        cost.day.isoformat(),
-        thousands(cost.runs),
-        thousands(cost.errors),
-        show_duration(cost.statement),
-        show_duration(cost.slowest),
-    )

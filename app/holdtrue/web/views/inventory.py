@@ -11,8 +11,8 @@ from holdtrue.model import Catalog, Ending, Episode, MessageState, show_duration
 from holdtrue.store import AuditRow, CatalogStatus, OtherServer, OwedRow
 from holdtrue.web.showing import thousands
 from holdtrue.web.views.alerts import AlertLine, episode_lines
+from holdtrue.web.views.entries import Judged
 from holdtrue.web.views.monitor import InstanceLine, instance_lines
-from holdtrue.web.views.overview import Judged
 from holdtrue.web.views.parts import TONE_WORDS, TONES, Badge, Link, When, alert_url, when, with_query
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from holdtrue.alerting import verdict
-from holdtrue.model import AlertState, Catalog, Invariant, Severity, Verdict, Word
-from holdtrue.store.records import OverviewRow
+from holdtrue.model import AlertState, Standing
 from holdtrue.web.showing import thousands
 from holdtrue.web.views.charts import Strip
+from holdtrue.web.views.entries import OVER, SEVERITIES, Filters, Group, Judged, chosen, summed
 from holdtrue.web.views.monitor import MonitorHealth
 from holdtrue.web.views.parts import (
     TONE_WORDS,
@@ -29,52 +28,26 @@ from holdtrue.web.views.parts import (
     with_query,
 )
 
-_SEVERITIES = tuple(one.value for one in (Severity.CRITICAL, Severity.WARNING, Severity.INFO))
+_SHARDS_A_PAGE, _LEAST_SHARDS = 300, 5
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
-    """What the URL asks to see; empty texts ask for all."""
+class ShardLine:
+    """One database below the sum."""
 
-    q: str = ""
-    owner: str = ""
-    severity: str = ""
-    database: str = ""
-    state: str = ""
-    tag: str = ""
-
-    def as_query(self, **other: str) -> dict[str, str]:
-        """The parameters of the URL, with some replaced."""
-        own = {
-            "q": self.q,
-            "owner": self.owner,
-            "severity": self.severity,
-            "database": self.database,
-            "state": self.state,
-            "tag": self.tag,
-        }
-        return {**own, **other}
-
-    @property
-    def any(self) -> bool:
-        """Whether anything is filtered."""
-        return any(self.as_query().values())
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """One invariant on one database with its verdict: what pages, API and filters work on."""
-
-    invariant: Invariant
     database: str
-    row: OverviewRow | None
-    verdict: Verdict
+    url: str
     badge: Badge
+    sentence: str
+    count: str
+    looked: When | None
+    alert: Link | None
+    over: str
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the overview."""
+    """One line of the overview; with ``shards`` it sums up several databases, and ``more`` leads to all of them."""
 
     name: str
     database: str
@@ -91,6 +64,10 @@ class Line:
     trouble: str
     alert: Link | None
     strip: Strip | None
+    over: str
+    reach: str = ""
+    shards: tuple[ShardLine, ...] = ()
+    more: Link | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,35 +104,15 @@ class OverviewPage:
     narrowed: bool
     clear_url: str
     empty: str
+    over: Link | None
     paging: Paging
     health: MonitorHealth
-
-
-def judge(catalog: Catalog, rows: Iterable[OverviewRow], now: datetime) -> tuple[Judged, ...]:
-    """Every entry of the catalog with its verdict, worst first. One that the store does not know yet is unknown."""
-    by_pair = {(row.standing.invariant, row.standing.database): row for row in rows}
-    judged = []
-    for invariant, database in catalog.entries():
-        row = by_pair.get((invariant.name, database))
-        said = never_looked() if row is None else verdict(row.standing, row.alert, invariant, now)
-        judged.append(Judged(invariant, database, row, said, badge(said)))
-    return tuple(sorted(judged, key=_worst_first))
-
-
-def never_looked() -> Verdict:
-    """The verdict on an entry that the store has no standing of yet."""
-    return Verdict(Word.UNKNOWN, "unknown: never looked", firing=False, unknown=True, violations=None, exit_code=3)
-
-
-def chosen(judged: Iterable[Judged], filters: Filters) -> tuple[Judged, ...]:
-    """Those that the filters ask for; ``state`` last, so that the tabs can count without it."""
-    wanted = filters.q.casefold().split()
-    return tuple(one for one in judged if _matches(one, filters, wanted))
 
 
 def overview_page(
     *,
     judged: Sequence[Judged],
+    groups: Sequence[Group],
     filters: Filters,
     first: int,
     size: int,
@@ -163,28 +120,31 @@ def overview_page(
     health: MonitorHealth,
     now: datetime,
 ) -> OverviewPage:
-    """The page; ``strips`` are needed for its lines only: ``page_of`` says which."""
+    """The page of all ``groups`` that are shown; ``strips`` are needed for its lines only: ``page_of`` says which."""
     without_state = chosen(judged, replace(filters, state=""))
-    shown = chosen(without_state, filters)
     counts = Counter(one.badge.tone for one in without_state)
-    page = page_of(shown, first, size)
+    page = page_of(groups, first, size)
+    # A page stays of one size, whether it has one sum or a hundred.
+    each = max(_LEAST_SHARDS, _SHARDS_A_PAGE // max(1, sum(1 for one in page if one.shards)))
+    over = sum(1 for one in judged if one.over is not None)
     worst: Tone = next((tone for tone in TONES if any(one.badge.tone == tone for one in judged)), "unknown")
     return OverviewPage(
         headline=_headline(judged),
         tone=worst,
         tabs=_tabs(counts, len(without_state), filters),
-        lines=tuple(_line(one, strips.get((one.invariant.name, one.database)), now) for one in page),
+        lines=tuple(_line(one, strips.get((one.worst.invariant.name, one.worst.database)), each, now) for one in page),
         filters=filters,
         choices=_choices(judged, filters),
-        narrowed=bool(filters.owner or filters.severity or filters.database or filters.tag),
+        narrowed=bool(filters.owner or filters.severity or filters.database or filters.tag or filters.budget),
         clear_url="/",
-        empty=_empty(judged, shown),
-        paging=paging("/", filters.as_query(), first, size, len(shown)),
+        empty=_empty(judged, groups),
+        over=Link(f"{thousands(over)} over budget", with_query("/", {"budget": OVER})) if over else None,
+        paging=paging("/", filters.as_query(), first, size, len(groups)),
         health=health,
     )
 
 
-def page_of(shown: Sequence[Judged], first: int, size: int) -> Sequence[Judged]:
+def page_of(shown: Sequence[Group], first: int, size: int) -> Sequence[Group]:
     """The lines of one page."""
     return shown[first : first + size]
 
@@ -199,34 +159,6 @@ def paging(path: str, query: Mapping[str, str], first: int, size: int, total: in
         with_query(path, {**query, "first": str(max(0, first - size)) if first > size else ""}) if first > 0 else None,
         with_query(path, {**query, "first": str(first + size)}) if last < total else None,
     )
-
-
-def _worst_first(one: Judged) -> tuple[int, int, int, float, str, str]:
-    opened = one.row.alert.opened_at.timestamp() if one.row is not None and one.row.alert is not None else 0.0
-    return (
-        TONES.index(one.badge.tone),
-        _SEVERITIES.index(one.invariant.severity.value),
-        0 if one.verdict.unknown else 1,
-        -opened,
-        one.invariant.name,
-        one.database,
-    )
-
-
-def _matches(one: Judged, filters: Filters, words: Sequence[str]) -> bool:
-    invariant = one.invariant
-    if filters.owner and invariant.owner != filters.owner:
-        return False
-    if filters.severity and invariant.severity.value != filters.severity:
-        return False
-    if filters.database and one.database != filters.database:
-        return False
-    if filters.state and one.badge.tone != filters.state:
-        return False
-    if filters.tag and filters.tag not in invariant.tags:
-        return False
-    text = " ".join((invariant.name, one.database, invariant.owner, invariant.description, *invariant.tags)).casefold()
-    return all(word in text for word in words)
 
 
 def _headline(judged: Sequence[Judged]) -> str:
@@ -264,14 +196,15 @@ def _choices(judged: Sequence[Judged], filters: Filters) -> tuple[Choice, ...]:
     tags = tuple(sorted({tag for one in judged for tag in one.invariant.tags}))
     every = (
         Choice("owner", "Owner", filters.owner, owners),
-        Choice("severity", "Severity", filters.severity, _SEVERITIES),
+        Choice("severity", "Severity", filters.severity, SEVERITIES),
         Choice("database", "Database", filters.database, databases),
         Choice("tag", "Tag", filters.tag, tags),
+        Choice("budget", "Budget", filters.budget, (OVER,) if any(one.invariant.budget for one in judged) else ()),
     )
     return tuple(one for one in every if one.options)
 
 
-def _empty(judged: Sequence[Judged], shown: Sequence[Judged]) -> str:
+def _empty(judged: Sequence[Judged], shown: Sequence[Group]) -> str:
     if shown:
         return ""
     if judged:
@@ -279,23 +212,12 @@ def _empty(judged: Sequence[Judged], shown: Sequence[Judged]) -> str:
     return "The catalog holds no invariant. Add one below invariants/ and reload."
 
 
-def _line(one: Judged, strip: Strip | None, now: datetime) -> Line:
-    row, invariant = one.row, one.invariant
-    standing = row.standing if row is not None else None
-    violations = one.verdict.violations
-    count, new = "—", ""
-    if violations is not None and standing is not None:
-        count = thousands(violations) if standing.good_complete else f"≥ {thousands(violations)}"
-        new = thousands(standing.good_new) if standing.good_new else ""
-    alert = None
-    if row is not None and row.alert is not None and row.alert.open:
-        word = "firing" if row.alert.state is AlertState.FIRING else "pending"
-        alert = Link(f"alert {row.alert.id}, {word}", alert_url(row.alert.id))
-    elif row is not None and row.unchecked is not None and row.unchecked.open:
-        alert = Link(f"unchecked, alert {row.unchecked.id}", alert_url(row.unchecked.id))
+def _line(group: Group, strip: Strip | None, each: int, now: datetime) -> Line:
+    one = group.worst
+    invariant, standing = one.invariant, _standing(one)
     trouble = standing.try_reason if standing is not None and standing.errors_in_a_row else ""
-    looked = when_or_none(standing.good_at if standing is not None else None, now)
-    return Line(
+    looked = _looked(one, now)
+    alone = Line(
         name=invariant.name,
         database=one.database,
         url=invariant_url(invariant.name, one.database),
@@ -304,11 +226,93 @@ def _line(one: Judged, strip: Strip | None, now: datetime) -> Line:
         severity=invariant.severity.value,
         owner=invariant.owner,
         description=invariant.description,
-        count=count,
-        new=new,
+        count=_count_of(one),
+        new=thousands(standing.good_new)
+        if standing and standing.good_new and one.verdict.violations is not None
+        else "",
         looked=looked,
-        due=when_or_none(row.next_due if row is not None else None, now),
+        due=when_or_none(one.row.next_due if one.row is not None else None, now),
         trouble=trouble,
-        alert=alert,
+        alert=_alert_of(one),
         strip=strip,
+        over=one.over.sentence if one.over is not None else "",
     )
+    return _sum_line(group, alone, each, now) if group.shards else alone
+
+
+def _sum_line(group: Group, worst: Line, each: int, now: datetime) -> Line:
+    """The line of all databases, in place of its worst one's. What is unknown is in no sum (semantics 6.1)."""
+    shards, total = group.shards, summed(group.shards)
+    standings = [found for one in shards if (found := _standing(one)) is not None]
+    looks = [found.good_at for found in standings if found.good_at is not None]
+    dues = [one.row.next_due for one in shards if one.row is not None and one.row.next_due is not None]
+    known = [one for one in shards if one.verdict.violations is not None and _standing(one) is not None]
+    new = sum(found.good_new for one in known if (found := _standing(one)) is not None)
+    alerts = [opened for one in shards if (opened := _alert_of(one)) is not None]
+    over = sum(1 for one in shards if one.over is not None)
+    count = "—" if total.violations is None else thousands(total.violations)
+    every = with_query("/", {"invariant": worst.name})
+    strip = worst.strip and replace(worst.strip, description=f"{worst.database}, the worst: {worst.strip.description}")
+    return replace(
+        worst,
+        database=f"{thousands(total.databases)} databases",
+        url=every,
+        badge=badge(total.worst),
+        sentence=total.spread,
+        count=count if total.complete else f"≥ {count}",
+        reach=total.reach,
+        new=thousands(new) if new else "",
+        looked=when_or_none(min(looks, default=None), now),
+        due=when_or_none(min(dues, default=None), now),
+        trouble=f"{worst.database}: {worst.trouble}" if worst.trouble else "",
+        alert=alerts[0]
+        if len(alerts) == 1
+        else Link(f"{len(alerts)} alerts", with_query("/alerts", {"q": worst.name}))
+        if alerts
+        else None,
+        strip=strip,
+        over=f"over budget on {over} of {total.databases}" if over else "",
+        shards=tuple(_shard_line(one, now) for one in shards[:each]),
+        more=Link(f"All {thousands(total.databases)} as a list", every) if total.databases > each else None,
+    )
+
+
+def _shard_line(one: Judged, now: datetime) -> ShardLine:
+    standing = _standing(one)
+    trouble = standing.try_reason if standing is not None and standing.errors_in_a_row else ""
+    return ShardLine(
+        database=one.database,
+        url=invariant_url(one.invariant.name, one.database),
+        badge=one.badge,
+        sentence=sentence_beside(one.verdict, one.badge) or trouble,
+        count=_count_of(one),
+        looked=_looked(one, now),
+        alert=_alert_of(one),
+        over=one.over.sentence if one.over is not None else "",
+    )
+
+
+def _standing(one: Judged) -> Standing | None:
+    return one.row.standing if one.row is not None else None
+
+
+def _looked(one: Judged, now: datetime) -> When | None:
+    standing = _standing(one)
+    return when_or_none(standing.good_at if standing is not None else None, now)
+
+
+def _count_of(one: Judged) -> str:
+    violations, standing = one.verdict.violations, _standing(one)
+    if violations is None or standing is None:
+        return "—"
+    return thousands(violations) if standing.good_complete else f"≥ {thousands(violations)}"
+
+
+def _alert_of(one: Judged) -> Link | None:
+    row = one.row
+    if row is not None and row.alert is not None and row.alert.open:
+        word = "firing" if row.alert.state is AlertState.FIRING else "pending"
+        return Link(f"alert {row.alert.id}, {word}", alert_url(row.alert.id))
+    if row is not None and row.unchecked is not None and row.unchecked.open:
+        return Link(f"unchecked, alert {row.unchecked.id}", alert_url(row.unchecked.id))
+    return None

@@ -1,4 +1,4 @@
-"""the JSON shapes that the API answers and the commands print, built from reads by pure functions
+"""what the store keeps, as JSON: episodes and their messages, runs, spans, keys, evidence, tickets, databases
 
 Moments are ISO 8601 in UTC with milliseconds, durations are seconds, counts that were cut short stand beside
 ``complete: false``. What is masked in the store is masked here: nothing is read anew.
@@ -6,86 +6,26 @@ Moments are ISO 8601 in UTC with milliseconds, durations are seconds, counts tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from holdtrue import alerting
 from holdtrue.model import (
-    AlertState,
     Catalog,
     Episode,
     Event,
     Failure,
-    Invariant,
     KeyState,
     Message,
     Position,
     Run,
     Sample,
-    Severity,
-    Standing,
     Ticket,
-    Verdict,
-    Word,
-    fresh_for,
     utc,
 )
-from holdtrue.store import AlertDetail, KeptEvidence, OtherServer, OverviewRow, Span
+from holdtrue.store import AlertDetail, KeptEvidence, OtherServer, Span
 
 Json = dict[str, Any]
-
-EXIT_PRECEDENCE = (2, 1, 3, 4)
-"""Of several exit codes the first of these that occurs wins; 0 only if there is nothing else."""
-
-_SEVERITY_RANK = {
-    severity.value: rank for rank, severity in enumerate((Severity.CRITICAL, Severity.WARNING, Severity.INFO))
-}
-
-
-def overview(catalog: Catalog | None, generation: int, rows: Iterable[OverviewRow], now: datetime) -> Json:
-    """Every entry of the catalog with its verdict, worst first, and the exit code they add up to (semantics 6).
-
-    An entry that the store has no row for has never been looked at, and says so. Without a catalog nothing was looked at
-    either: the code is 3, not 0.
-    """
-    known = {(row.standing.invariant, row.standing.database): row for row in rows}
-    entries = [
-        _entry(invariant, database, known.get((invariant.name, database)), now)
-        for invariant, database in (catalog.entries() if catalog else ())
-    ]
-    entries.sort(key=_worst_first)
-    codes = {entry["verdict"]["exit_code"] for entry in entries}
-    return {
-        "now": moment(now),
-        "generation": generation,
-        "exit_code": next((code for code in EXIT_PRECEDENCE if code in codes), 0 if entries else 3),
-        "entries": entries,
-    }
-
-
-def history(
-    invariant: Invariant,
-    database: str,
-    spans: Sequence[Span],
-    runs: Sequence[Run],
-    *,
-    since: datetime,
-    now: datetime,
-) -> Json:
-    """The count of one entry over time, oldest span first, and its newest runs, newest first.
-
-    ``fresh_seconds`` is how long after a run its answer counts as known.
-    """
-    return {
-        "invariant": invariant.name,
-        "database": database,
-        "since": moment(since),
-        "now": moment(now),
-        "fresh_seconds": seconds(fresh_for(invariant.schedule, invariant.timeout)),
-        "spans": [span(one) for one in spans],
-        "runs": [run(one) for one in runs],
-    }
 
 
 def alerts(episodes: Iterable[Episode], now: datetime) -> Json:
@@ -313,18 +253,6 @@ def ticket(one: Ticket) -> Json:
     }
 
 
-def verdict(one: Verdict) -> Json:
-    """What a person sees of an entry."""
-    return {
-        "word": one.word.value,
-        "sentence": one.sentence,
-        "firing": one.firing,
-        "unknown": one.unknown,
-        "violations": one.violations,
-        "exit_code": one.exit_code,
-    }
-
-
 def moment(one: datetime | None) -> str | None:
     """ISO 8601 in UTC with milliseconds and ``Z``."""
     return None if one is None else utc(one).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -333,42 +261,3 @@ def moment(one: datetime | None) -> str | None:
 def seconds(one: timedelta) -> float:
     """A duration in seconds, to the millisecond."""
     return round(one.total_seconds(), 3)
-
-
-def _entry(invariant: Invariant, database: str, row: OverviewRow | None, now: datetime) -> Json:
-    standing = row.standing if row else Standing(invariant.name, database, since=now)
-    open_alert = row.alert if row else None
-    unchecked = row.unchecked if row else None
-    judged = alerting.verdict(standing, open_alert, invariant, now)
-    return {
-        "invariant": invariant.name,
-        "database": database,
-        "severity": invariant.severity.value,
-        "owner": invariant.owner,
-        "description": invariant.description,
-        "verdict": verdict(judged),
-        "health": standing.health.value,
-        "good_at": moment(standing.good_at),
-        "good_outcome": standing.good_outcome.value if standing.good_outcome else None,
-        "tried_at": moment(standing.try_at),
-        "tried_outcome": standing.try_outcome.value if standing.try_outcome else None,
-        "tried_reason": standing.try_reason or None,
-        "settling": standing.good_settling,
-        "waived": standing.good_waived,
-        "next_due": moment(row.next_due) if row else None,
-        "alert": open_alert.id if open_alert else None,
-        "alert_state": open_alert.state.value if open_alert else None,
-        "unchecked": unchecked.id if unchecked else None,
-    }
-
-
-def _worst_first(entry: Mapping[str, Any]) -> tuple[int, int, int, str, str]:
-    judged = entry["verdict"]
-    words = {Word.VIOLATED.value: 0, Word.UNKNOWN.value: 1, Word.HOLDS.value: 2}
-    return (
-        words[judged["word"]],
-        0 if judged["firing"] or entry["alert_state"] == AlertState.FIRING.value else 1,
-        _SEVERITY_RANK.get(entry["severity"], len(_SEVERITY_RANK)),
-        entry["invariant"],
-        entry["database"],
-    )
