@@ -54,11 +54,19 @@ class EmbeddedPostgres:
 
     ``folder`` is made by :meth:`start`; as root it must lie where ``nobody`` can reach it (:func:`scratch_folder` does).
     ``port`` 0 takes a free one and keeps it over a restart. ``settings`` are written to a file that ``ALTER SYSTEM``
-    overrides.
+    overrides. ``binaries`` are other programs than those that are found.
     """
 
-    def __init__(self, folder: Path, *, port: int = 0, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        port: int = 0,
+        settings: Mapping[str, str] | None = None,
+        binaries: Path | None = None,
+    ) -> None:
         self.folder = folder
+        self._binaries = binaries
         self.port = port
         self.settings: dict[str, str] = dict(settings or {})
         self.password = secrets.token_urlsafe(12)
@@ -112,7 +120,7 @@ class EmbeddedPostgres:
         """
         if self._keeper is not None:
             return
-        binaries = _usable_binaries()
+        binaries = self._binaries or _usable_binaries()
         if not self.data.exists():
             self._make_data(binaries)
         for _ in range(_ATTEMPTS):

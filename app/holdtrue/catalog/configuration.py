@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdtrue.catalog import nodes
+from holdtrue.catalog.addresses import misspelt_parameters
 from holdtrue.catalog.packages import is_missing, package_for
 from holdtrue.catalog.secrets import dialect_of, scheme_of
 from holdtrue.catalog.shapes import Fields, nearest
@@ -60,6 +61,7 @@ def _database(name: str, fields: Fields, environ: Mapping[str, str], problems: l
     timezone = fields.get("timezone", "UTC")
     if "timezone" in fields:
         check_timezone(timezone, fields.written["timezone"][1], problems)
+    _check_addresses(fields, dialect, problems)
     single = dialect in _NO_REPLICATION
     freshness = Freshness(fields.get("freshness", Freshness.NONE if single else Freshness.STREAMING))
     if dialect is Dialect.SQLITE:
@@ -78,6 +80,14 @@ def _database(name: str, fields: Fields, environ: Mapping[str, str], problems: l
         safe_columns=None if safe is None else frozenset(safe),
         **{key: fields.get(key) for key in _AS_WRITTEN if key in fields},
     )
+
+
+def _check_addresses(fields: Fields, dialect: Dialect, problems: list[Problem]) -> None:
+    for one in fields.get("replicas", ()):
+        if "url" in one:
+            place = one.written["url"][1].place
+            for wrong in misspelt_parameters(one.get("url").template, dialect):
+                problems.append(Problem(place, wrong.message, wrong.word, wrong.meant))
 
 
 def _check_sqlite(fields: Fields, freshness: Freshness, problems: list[Problem]) -> None:
