@@ -248,7 +248,7 @@ class Delivery:
             return ""
         episode = owed.episode
         alert = episode if episode.open else None
-        if episode.subject is Subject.HEALTH:
+        if episode.subject is not Subject.VIOLATION:
             alert = self._store.alerts.situation(episode.invariant, episode.database).alert
         return alerting.verdict(owed.standing, alert, invariant, now).sentence
 

@@ -64,9 +64,8 @@ def make_ticket(detail: AlertDetail, catalog: Catalog, *, by: str, now: datetime
     invariant = catalog.invariant(episode.invariant)
     database = catalog.database(episode.database)
     if episode.subject is not Subject.VIOLATION:
-        raise PromotionRefused(
-            f"alert {episode.id} is about not being able to look, not about rows", remedy="promote a violation"
-        )
+        about = "not being able to look" if episode.subject is Subject.HEALTH else "a waiver that ends"
+        raise PromotionRefused(f"alert {episode.id} is about {about}, not about rows", remedy="promote a violation")
     if invariant is None or database is None:
         raise PromotionRefused(
             f"{episode.invariant} on {episode.database} has left the catalog",

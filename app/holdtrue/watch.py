@@ -11,7 +11,7 @@ import structlog
 from holdtrue import alerting
 from holdtrue.errors import StoreError
 from holdtrue.model import Catalog, Decision, Invariant, Situation
-from holdtrue.store import Review, Store
+from holdtrue.store import Ends, Review, Store
 from holdtrue.store.records import OverviewRow
 
 log = structlog.get_logger("holdtrue.watch")
@@ -66,12 +66,14 @@ class Watch:
             return Looked()
         now = self._store.now()
         reviewed = changed = 0
+        ends = self._store.accepts.ends()
         for row in self._store.reads.overview():
             invariant = catalog.invariant(row.standing.invariant)
             if invariant is None:
                 continue
             try:
-                due, decided = self._review(row, invariant, now)
+                near = ends.get((row.standing.invariant, row.standing.database), Ends())
+                due, decided = self._review(row, invariant, near, now)
             except StoreError:
                 raise
             except Exception as surprise:  # noqa: BLE001 - one pair must not hide those that come after it, round by round
@@ -82,10 +84,16 @@ class Watch:
         self._prune(catalog, now)
         return Looked(reviewed=reviewed, changed=changed)
 
-    def _review(self, row: OverviewRow, invariant: Invariant, now: datetime) -> tuple[bool, bool]:
+    def _review(self, row: OverviewRow, invariant: Invariant, ends: Ends, now: datetime) -> tuple[bool, bool]:
         """Whether something seemed due for this pair, and whether anything was decided."""
         standing = row.standing
-        seen = Situation(standing=standing, alert=row.alert, unchecked=row.unchecked)
+        seen = Situation(
+            standing=standing,
+            alert=row.alert,
+            unchecked=row.unchecked,
+            accepts=ends.accepts,
+            told_ends=ends.told,
+        )
         if alerting.review(seen, invariant, now) is None:
             return False, False
         # decided again inside the transaction: a run may have ended between the reading and here

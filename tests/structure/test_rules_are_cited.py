@@ -13,7 +13,6 @@ CITED = re.compile(r"[Ss]emantics ((?:\d+(?:\.\d+)?(?:(?:,| and| to|;) )?)+)")
 LATER = {
     "2.4": "attempts after an error",
     "5.2": "confirm",
-    "5.4": "accept",
     "7.4": "grouping on one route",
     "7.5": "silences",
     "7.6": "Alertmanager",

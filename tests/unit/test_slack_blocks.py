@@ -203,3 +203,15 @@ def test_no_input_breaks_a_limit_or_leaves_a_letter_unescaped(
     for content in (main_message(one), reply(one), Content(text_alone(one), ())):
         assert problems_of({"text": content.text, "blocks": list(content.blocks)}) == []
         assert len(content.text) <= 4_000
+
+
+def test_a_notice_that_a_waiver_ends_is_neither_good_nor_bad_news() -> None:
+    """Semantics 5.4: no rows, no count, no ticket to make of it."""
+    notice = replace(EPISODE, subject=Subject.WAIVER, state=AlertState.RESOLVED, ending=Ending.TOLD, ended_at=NOW)
+    content = main_message(parcel(Reason.EXPIRING, episode=notice, detail="accept 3 of 2 keys (<b>why</b>) ends"))
+    shown = json.dumps(content.blocks, ensure_ascii=False)
+    assert "About to count again: one_refund on payments" in shown
+    assert "*Expiring*: accept 3 of 2 keys (&lt;b&gt;why&lt;/b&gt;) ends" in shown
+    for absent in ("Counted", "Ended", "promote", "dsp_9", "🟢", "🔴"):
+        assert absent not in shown
+    assert problems_of({"text": content.text, "blocks": list(content.blocks)}) == []

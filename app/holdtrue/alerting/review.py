@@ -6,6 +6,7 @@ from datetime import datetime
 
 from holdtrue.alerting.decision import gathered_are_due, tell_gathered
 from holdtrue.alerting.episodes import Steps
+from holdtrue.alerting.expiry import near_ends, tell_ends
 from holdtrue.alerting.health import at, is_unchecked, why_unchecked
 from holdtrue.model import (
     AlertState,
@@ -23,7 +24,9 @@ from holdtrue.model import (
 
 
 def review(situation: Situation, invariant: Invariant, now: datetime) -> Decision | None:
-    """What has become due by time alone: staleness, ``unchecked``, reminders, gathered new keys; None if nothing has.
+    """What has become due by time alone: staleness, ``unchecked``, reminders, gathered new keys, ends that are near.
+
+    None if nothing has.
 
     Time alone never ends an episode: only a good run does (semantics 0).
     """
@@ -42,9 +45,14 @@ def review(situation: Situation, invariant: Invariant, now: datetime) -> Decisio
         elif _reminder_is_due(episode, invariant, now):
             changes.append(_remind(episode, standing, now))
             why.append(Reason.REMINDER.value)
+    ends = near_ends(invariant, situation, now)
+    if ends:
+        changes.append(tell_ends(ends, standing, invariant, now))
+        why.append(Reason.EXPIRING.value)
     if not changes and standing is situation.standing:
         return None
-    return Decision(standing, tuple(changes), ", ".join(why) or f"health is {standing.health.value}")
+    said = ", ".join(why) or f"health is {standing.health.value}"
+    return Decision(standing, tuple(changes), said, told_ends=tuple(one.told() for one in ends))
 
 
 def withdraw(situation: Situation, now: datetime) -> Decision | None:

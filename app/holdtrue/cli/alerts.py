@@ -1,4 +1,4 @@
-"""holdtrue alerts: list, show"""
+"""holdtrue alerts: list, show, and what accepting adds"""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from holdtrue.cli import accepting
 from holdtrue.cli.options import ConfigOption, Format, FormatOption, UrlOption
 from holdtrue.cli.reading import find_alert, open_reading
 from holdtrue.cli.terminal import paint, say, say_json, table, visible
@@ -18,6 +19,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="The episodes in which an invariant is broken.", no_args_is_help=True)
     group.command("list")(list_)
     group.command("show")(show)
+    accepting.register(group)
     app.add_typer(group, name="alerts")
 
 
@@ -122,26 +124,28 @@ def _rows(run: dict[str, Any] | None) -> list[str]:
 
 
 def _state(one: dict[str, Any]) -> str:
+    if one["subject"] == "waiver":
+        return "expiring, told"
     about = "unchecked, " if one["subject"] == "health" else ""
     return f"{about}{one['ending'] or one['state']}"
 
 
 def _count(one: dict[str, Any]) -> str:
-    if one["subject"] == "health":
+    if one["subject"] != "violation":
         return ""
     return f"{one['count']}" if one["complete"] else f"at least {one['count']}"
 
 
 def _window(report: dict[str, Any]) -> str:
     before, first = report["last_good_before"], report["first_run"]
-    if report["subject"] == "health" or first is None:
+    if report["subject"] != "violation" or first is None:
         return ""
     return f"{before['started_at'] if before else 'no run before it'} … {first['started_at']}"
 
 
 def _evidence(report: dict[str, Any]) -> str:
     if not report["evidence"]:
-        return "" if report["subject"] == "health" else "none"
+        return "none" if report["subject"] == "violation" else ""
     rows = sum(one["rows"] for one in report["evidence"])
     incomplete = sorted({one["incomplete"] for one in report["evidence"] if one["incomplete"]})
     keys = len(report["evidence"])

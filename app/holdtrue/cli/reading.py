@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from holdtrue.cli.client import ServiceClient, service_client
 from holdtrue.errors import NotFound, Refused
-from holdtrue.model import Catalog, Invariant, Subject, utc
+from holdtrue.model import Catalog, Invariant, Subject, parse_end, utc
 from holdtrue.settings import Settings, environment, load_settings
 
 if TYPE_CHECKING:
@@ -63,6 +63,28 @@ class Reading(Protocol):
         Raises:
             NotFound: no such database, or no other server was met.
         """
+        ...
+
+    def accept(self, invariant: str, database: str | None, *, reason: str, until: str) -> Json:
+        """Take the rows that count now as a baseline.
+
+        Raises:
+            NotFound: no such invariant is in force, or not on this database.
+            Refused: it has several databases, its rows cannot be accepted, or none counts.
+        """
+        ...
+
+    def end_accept(self, number: int) -> Json:
+        """End an accept before its time.
+
+        Raises:
+            NotFound: there is none of this number.
+            Refused: it has ended.
+        """
+        ...
+
+    def waivers(self) -> Json:
+        """The catalog's waivers, and what people accepted."""
         ...
 
 
@@ -164,6 +186,19 @@ class ThroughService:
         """Accept another server under a database's name."""
         return self._client.post("databases", database, "accept")
 
+    def accept(self, invariant: str, database: str | None, *, reason: str, until: str) -> Json:
+        """Take the rows that count now as a baseline."""
+        body = {"invariant": invariant, "database": database, "reason": reason, "until": until}
+        return self._client.post("alerts", "accept", body=body)
+
+    def end_accept(self, number: int) -> Json:
+        """End an accept before its time."""
+        return self._client.post("accepts", str(number), "end")
+
+    def waivers(self) -> Json:
+        """The catalog's waivers, and what people accepted."""
+        return self._client.get("waivers")
+
 
 class ThroughStore:
     """Reads the store itself, under the catalog that is in force there."""
@@ -228,6 +263,32 @@ class ThroughStore:
             raise NotFound(f"no database {database} is in force")
         return reports.another_server(self._store.systems.accept_refused(database, "by store")) or {}
 
+    def accept(self, invariant: str, database: str | None, *, reason: str, until: str) -> Json:
+        """Take the rows that count now as a baseline; audited as ``by store``."""
+        from holdtrue import reports
+
+        found = self._invariant(invariant)
+        if database is None and len(found.databases) > 1:
+            raise Refused(f"{invariant} is asked of several databases", remedy=f"say which: {_pairs(found)}")
+        now = self._store.now()
+        end = parse_end(until, now)
+        if end is None:
+            raise Refused(f"--until {until!r} is no end", remedy="write 2027-01-31, 2027-01-31T12:00:00Z or 14d")
+        chosen = database or found.databases[0]
+        return reports.accept(self._store.accepts.accept(found, chosen, reason=reason, until=end, by="by store"), now)
+
+    def end_accept(self, number: int) -> Json:
+        """End an accept before its time; audited as ``by store``."""
+        from holdtrue import reports
+
+        return reports.accept(self._store.accepts.end(number, "by store"), self._store.now())
+
+    def waivers(self) -> Json:
+        """The catalog's waivers, and what people accepted."""
+        from holdtrue import reports
+
+        return reports.waivers(self._in_force()[0], self._store.accepts.list(), self._store.now())
+
     def _invariant(self, name: str) -> Invariant:
         catalog, _generation = self._in_force()
         found = catalog.invariant(name) if catalog else None
@@ -243,6 +304,10 @@ class ThroughStore:
             return None, 0
         catalog = build_catalog(dict(current.texts), environ=self._environ, allow_empty=True)
         return catalog, current.number
+
+
+def _pairs(invariant: Invariant) -> str:
+    return ", ".join(f"{invariant.name}@{one}" for one in invariant.databases)
 
 
 def _without_paging(report: Json) -> Json:

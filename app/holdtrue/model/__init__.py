@@ -62,6 +62,7 @@ from holdtrue.model.invariants import (
 from holdtrue.model.ledgers import Comparison, LedgerBefore
 from holdtrue.model.moments import (
     parse_duration,
+    parse_end,
     show_duration,
     show_moment,
     utc,
@@ -185,6 +186,7 @@ __all__ = [
     "next_due",
     "offset_of",
     "parse_duration",
+    "parse_end",
     "show_duration",
     "show_moment",
     "utc",

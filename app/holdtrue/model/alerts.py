@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from holdtrue.model.runs import Outcome, Sample
+from holdtrue.model.waivers import Accept, ToldEnd
 
 
 class AlertState(StrEnum):
@@ -18,10 +19,11 @@ class AlertState(StrEnum):
 
 
 class Subject(StrEnum):
-    """What an episode is about: rows that break the rule, or our not being able to know."""
+    """What an episode is about: rows that break the rule, our not being able to know, or a waiver that is about to end."""
 
     VIOLATION = "violation"
     HEALTH = "health"
+    WAIVER = "waiver"
 
 
 class Ending(StrEnum):
@@ -32,6 +34,7 @@ class Ending(StrEnum):
     WITHDRAWN = "withdrawn"
     RECOVERED = "recovered"
     NEVER_FIRED = "never fired"
+    TOLD = "told"  # a notice, over with its one message
 
 
 class Reason(StrEnum):
@@ -175,21 +178,30 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What ``alerting`` decides on: the standing, the open episodes and the end of the last violation episode."""
+    """What ``alerting`` decides on: the standing, the open episodes and the end of the last violation episode.
+
+    ``accepts`` are in force, and ``told_ends`` the ends that people were told of; both are read for a review alone.
+    """
 
     standing: Standing
     alert: Episode | None = None
     unchecked: Episode | None = None
     previous: Episode | None = None
+    accepts: tuple[Accept, ...] = ()
+    told_ends: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a run, or time alone, means: the new standing, changed episodes, and the reason in words."""
+    """What a run, or time alone, means: the new standing, changed episodes, and the reason in words.
+
+    ``told_ends`` are the ends that its messages tell of: written down with them, so that each is told once.
+    """
 
     standing: Standing
     changes: tuple[Change, ...] = ()
     why: str = ""
+    told_ends: tuple[ToldEnd, ...] = ()
 
 
 class Word(StrEnum):

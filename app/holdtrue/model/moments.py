@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
 
 
@@ -28,6 +29,22 @@ def parse_duration(text: str) -> timedelta | None:
     try:
         return timedelta(seconds=sum(int(match.group(1)) * _UNITS[match.group(2)] for match in matches))
     except (OverflowError, ValueError):  # longer than a duration can be, or than a number may be written
+        return None
+
+
+def parse_end(text: str, now: datetime) -> datetime | None:
+    """Read an end: a duration from ``now`` (``14d``), a day, which lasts to its end in UTC, or a moment with its zone.
+
+    None if it is not written so.
+    """
+    try:
+        duration = parse_duration(text)
+        if duration is not None:
+            return now + duration
+        if _DAY.fullmatch(text):
+            return datetime.combine(date.fromisoformat(text) + timedelta(days=1), time(), UTC)
+        return utc(datetime.fromisoformat(text))
+    except (ValueError, OverflowError):
         return None
 
 

@@ -41,6 +41,7 @@ _ENDED = {
     Ending.WITHDRAWN: ("⚪", "Withdrawn, not resolved"),
     Ending.RECOVERED: ("🔵", "Looked at again (recovered)"),
     Ending.NEVER_FIRED: ("⚪", "Never fired"),
+    Ending.TOLD: ("⏳", "About to count again"),
 }
 _SAID = {
     Reason.FIRED: "Fired",
@@ -139,6 +140,8 @@ def _facts(parcel: Parcel) -> list[tuple[str, str]]:
         least = "" if episode.count_complete else "at least "
         most = f", at most {episode.peak}" if episode.peak > episode.count else ""
         facts.append(("Counted", f"{least}{episode.count}{most}"))
+    if episode.subject is Subject.WAIVER:
+        return facts
     facts.append(("Since", show_moment(episode.fired_at or episode.opened_at)))
     if episode.ended_at is not None:
         facts.append(("Ended", show_moment(episode.ended_at)))

@@ -21,10 +21,12 @@ from holdtrue.reports.records import (
     span,
     ticket,
 )
+from holdtrue.reports.waivers import accept, waivers
 
 __all__ = [
     "EXIT_PRECEDENCE",
     "Json",
+    "accept",
     "alert",
     "alerts",
     "another_server",
@@ -48,4 +50,5 @@ __all__ = [
     "ticket",
     "total",
     "verdict",
+    "waivers",
 ]

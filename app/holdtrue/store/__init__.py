@@ -1,5 +1,6 @@
 """our own database: tables (private), reads and writes that speak model types, migrations"""
 
+from holdtrue.store.accepts import Ends
 from holdtrue.store.records import (
     AlertDetail,
     AuditRow,
@@ -35,6 +36,7 @@ __all__ = [
     "CatalogStatus",
     "DailyCost",
     "Decide",
+    "Ends",
     "Entry",
     "Finished",
     "Hold",

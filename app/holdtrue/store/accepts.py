@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, and_, insert, or_, select, update
 
 from holdtrue.errors import NotFound, Refused
 from holdtrue.ledger import why_not
@@ -17,7 +17,7 @@ from holdtrue.store.audit import add_line
 from holdtrue.store.bulk import insert_many
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.situations import known_of, lock_entries
-from holdtrue.store.tables import accepted_keys, accepts, entries, ledger_keys, standings
+from holdtrue.store.tables import accepted_keys, accepts, entries, ledger_keys, standings, told_ends
 
 
 class Accepts:
@@ -126,6 +126,34 @@ class Accepts:
         with self._engine.read() as connection:
             return tuple(accept_of(row) for row in connection.execute(query))
 
+    def ends(self) -> Mapping[tuple[str, str], Ends]:
+        """What is accepted and not ended, and what ends people were told of, by (invariant, database)."""
+        with self._engine.read() as connection:
+            ids = connection.execute(select(entries.c.id, entries.c.invariant, entries.c.database).where(_WITH_ENDS))
+            pairs = {row.id: (row.invariant, row.database) for row in ids}
+            return {pairs[entry]: found for entry, found in ends_of(connection, list(pairs)).items()}
+
+
+class Ends(NamedTuple):
+    """What the notices of one entry depend on."""
+
+    accepts: tuple[Accept, ...] = ()
+    told: frozenset[str] = frozenset()
+
+
+def ends_of(connection: Connection, ids: Collection[int]) -> dict[int, Ends]:
+    """The accepts of these entries that nobody has ended, and the ends that were told."""
+    if not ids:
+        return {}
+    found: dict[int, Ends] = {}
+    for row in connection.execute(_OPEN, {"ids": list(ids)}):
+        before = found.get(row.entry_id, Ends())
+        found[row.entry_id] = before._replace(accepts=(*before.accepts, accept_of(row)))
+    for row in connection.execute(_TOLD, {"ids": list(ids)}):
+        before = found.get(row.entry_id, Ends())
+        found[row.entry_id] = before._replace(told=before.told | {row.what})
+    return found
+
 
 def accepted_of(
     connection: Connection, ids: Collection[int], engine: StoreEngine
@@ -182,4 +210,12 @@ _OPEN = _ACCEPTS.where(among(accepts.c.entry_id, "ids"), accepts.c.ended_at.is_(
 _KEYS = select(accepted_keys).where(among(accepted_keys.c.accept_id, "accepts"))
 _PRESENT = select(ledger_keys.c.key).where(
     ledger_keys.c.novelty != Novelty.FIXED.value, ledger_keys.c.disposition != Disposition.SETTLING.value
+)
+_TOLD = select(told_ends.c.entry_id, told_ends.c.what).where(among(told_ends.c.entry_id, "ids"))
+_WITH_ENDS = and_(
+    entries.c.retired_at.is_(None),
+    or_(
+        entries.c.id.in_(select(accepts.c.entry_id).where(accepts.c.ended_at.is_(None))),
+        entries.c.id.in_(select(told_ends.c.entry_id)),
+    ),
 )

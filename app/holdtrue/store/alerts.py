@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection, and_, func, or_, select
 
 from holdtrue.errors import NotFound
 from holdtrue.model import AlertState, Episode, KeyState, Novelty, Outcome, Run, Situation, Subject
 from holdtrue.store import bodies, rows
+from holdtrue.store.accepts import Ends, ends_of
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.records import AlertDetail, KeptEvidence, Review
 from holdtrue.store.situations import EPISODES, Decisions, known_of, lock_entries, situations_of
@@ -56,6 +58,8 @@ class Alerts:
                 return False
             now = self._engine.now(connection)
             situation = situations_of(connection, known_of(connection, [entry]))[entry]
+            ends = ends_of(connection, [entry]).get(entry, Ends())
+            situation = replace(situation, accepts=ends.accepts, told_ends=ends.told)
             decision = decide(situation, now)
             if decision is None:
                 return False
@@ -164,7 +168,7 @@ def _entry_id(connection: Connection, invariant: str, database: str) -> int:
 
 def _keys(connection: Connection, entry: int, episode: Episode) -> tuple[KeyState, ...]:
     """The keys that counted in this episode: still there, or gone since it opened."""
-    if episode.subject is Subject.HEALTH:
+    if episode.subject is not Subject.VIOLATION:
         return ()
     query = (
         select(ledger_keys)

@@ -258,6 +258,7 @@ class Pruned:
     samples: int = 0
     evidence: int = 0
     keys: int = 0
+    accepted: int = 0
     instances: int = 0
     texts: int = 0
 

@@ -28,6 +28,8 @@ from holdtrue.store.reads import span_of
 from holdtrue.store.records import Pruned
 from holdtrue.store.spans import joined, thinned
 from holdtrue.store.tables import (
+    accepted_keys,
+    accepts,
     entries,
     episodes,
     evidence,
@@ -38,6 +40,7 @@ from holdtrue.store.tables import (
     samples,
     spans,
     standings,
+    told_ends,
 )
 
 BATCH = 1000
@@ -64,6 +67,7 @@ class Pruning:
             samples=self._old(samples, samples.c.run_id, samples.c.taken_at < now - retention.samples),
             evidence=self._old(evidence, evidence.c.id, evidence.c.taken_at < now - retention.evidence),
             keys=self._keys(now - retention.fixed_keys),
+            accepted=self._accepted(now - retention.fixed_keys),
             instances=self._old(instances, instances.c.instance, instances.c.last_seen < now - retention.bad_runs),
             texts=self._texts(retention.generations),
         )
@@ -111,6 +115,13 @@ class Pruning:
 
             total += self._repeat(step)
         return total
+
+    def _accepted(self, past: datetime) -> int:
+        """Keys of accepts that ended long ago, and the ends that were told; who accepted what stays."""
+        over = select(accepts.c.id).where((accepts.c.until < past) | (accepts.c.ended_at < past))
+        with self._engine.write() as connection:
+            connection.execute(delete(told_ends).where(told_ends.c.until < past))
+            return connection.execute(delete(accepted_keys).where(accepted_keys.c.accept_id.in_(over))).rowcount
 
     def _runs(self, retention: Retention, now: datetime) -> int:
         with self._engine.read() as connection:

@@ -13,7 +13,7 @@ from holdtrue.store import bodies, rows
 from holdtrue.store.among import among
 from holdtrue.store.bulk import insert_many, update_many
 from holdtrue.store.columns import Values
-from holdtrue.store.tables import entries, episodes, events, messages, spans, standings
+from holdtrue.store.tables import entries, episodes, events, messages, spans, standings, told_ends
 
 _LOCK = select(entries).where(among(entries.c.id, "ids")).order_by(entries.c.id).with_for_update()
 
@@ -74,8 +74,12 @@ def situations_of(connection: Connection, known: dict[int, Row[Any]]) -> dict[in
         place = "previous" if not episode.open else "alert" if episode.subject is Subject.VIOLATION else "unchecked"
         grouped.setdefault(row.entry_id, {})[place] = episode
     nothing: dict[str, Episode] = {}
+    found = {entry: (row, grouped.get(entry, nothing)) for entry, row in known.items()}
     return {
-        entry: Situation(standing=rows.standing_of(row), **grouped.get(entry, nothing)) for entry, row in known.items()
+        entry: Situation(
+            rows.standing_of(row), one.get("alert"), unchecked=one.get("unchecked"), previous=one.get("previous")
+        )
+        for entry, (row, one) in found.items()
     }
 
 
@@ -91,6 +95,7 @@ class Decisions:
         self._opened: list[tuple[int, Change, Sequence[str]]] = []
         self._events: list[Values] = []
         self._messages: list[Values] = []
+        self._told_ends: list[Values] = []
         self.opened: dict[tuple[int, Subject], int] = {}
 
     def add(self, entry_id: int, situation: Situation, decision: Decision, notifiers: Sequence[str]) -> None:
@@ -102,6 +107,10 @@ class Decisions:
         if self._standings_too and decision.standing is not situation.standing:
             self._standings.append({"entry_id": entry_id, **rows.standing_values(decision.standing)})
         shown = {one.id: one for one in (situation.alert, situation.unchecked, situation.previous) if one is not None}
+        self._told_ends += [
+            {"entry_id": entry_id, "what": one.what, "until": one.until, "told_at": self._now}
+            for one in decision.told_ends
+        ]
         for change in decision.changes:
             episode = change.episode
             before = shown.get(episode.id)
@@ -130,6 +139,7 @@ class Decisions:
                 self._tell(number, change, notifiers)
         insert_many(connection, events, self._events)
         insert_many(connection, messages, self._messages)
+        insert_many(connection, told_ends, self._told_ends)
 
     def _tell(self, episode_id: int, change: Change, notifiers: Sequence[str]) -> None:
         for event in change.events:

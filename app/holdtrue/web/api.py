@@ -12,7 +12,7 @@ from holdtrue import reports
 from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import NotFound, Refused
 from holdtrue.ledger import healing
-from holdtrue.model import Invariant, MessageState, Novelty, fresh_for, longest_gap, utc
+from holdtrue.model import Invariant, MessageState, Novelty, fresh_for, longest_gap, parse_end, utc
 from holdtrue.web.problems import MEDIA_TYPE
 from holdtrue.web.views.parts import show_schedule
 
@@ -53,6 +53,17 @@ class RunRequest(BaseModel):
 
     invariant: str = Field(max_length=63)
     database: str | None = Field(None, max_length=200, description="Needed when the invariant has several.")
+
+
+class AcceptRequest(BaseModel):
+    """Which violations are taken as they are, why, and until when."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    invariant: str = Field(max_length=63)
+    database: str | None = Field(None, max_length=200, description="Needed when the invariant has several.")
+    reason: str = Field(min_length=1, max_length=500, description="Why they are accepted.")
+    until: str = Field(max_length=40, description="A day (to its end, in UTC), a moment with its zone, or `14d`.")
 
 
 class PromoteRequest(BaseModel):
@@ -227,6 +238,26 @@ def _add_alerts(router: APIRouter, service: WebService) -> None:
     @router.get("/alerts/{number}", summary="One episode: events, messages, keys, masked rows")
     def alert(number: AlertNumber) -> Json:
         return reports.alert(service.store.alerts.get(number), service.now())
+
+    @router.post("/alerts/accept", status_code=201, summary="Take the rows that count now as a baseline, until an end")
+    def accept(request: Request, wanted: AcceptRequest) -> Json:
+        found = _known(service, wanted.invariant)
+        now = service.now()
+        until = parse_end(wanted.until, now)
+        if until is None:
+            raise Refused("`until` is no end", remedy="write 2027-01-31, 2027-01-31T12:00:00Z or 14d")
+        made = service.store.accepts.accept(
+            found, _database(found, wanted.database), reason=wanted.reason, until=until, by=request.state.who
+        )
+        return reports.accept(made, now)
+
+    @router.post("/accepts/{number}/end", summary="End an accept before its time: its rows count again")
+    def end_accept(request: Request, number: AlertNumber) -> Json:
+        return reports.accept(service.store.accepts.end(number, request.state.who), service.now())
+
+    @router.get("/waivers", summary="The catalog's waivers and what people accepted, with their ends")
+    def waivers() -> Json:
+        return reports.waivers(service.catalog(), service.store.accepts.list(), service.now())
 
     @router.post("/alerts/{number}/promote", summary="Make a ticket and its barrier test of an alert, or preview them")
     def promote(request: Request, number: AlertNumber, wanted: Annotated[PromoteRequest | None, Body()] = None) -> Json:

@@ -12,9 +12,9 @@ from fastapi import APIRouter, Form, Path, Query, Request, Response
 from starlette.responses import RedirectResponse
 
 from holdtrue.bootstrap.faces import WebService
-from holdtrue.errors import NotFound, PromotionRefused
+from holdtrue.errors import NotFound, PromotionRefused, Refused
 from holdtrue.ledger import healing
-from holdtrue.model import AlertState, MessageState, Novelty, Run, fresh_for
+from holdtrue.model import AlertState, MessageState, Novelty, Run, fresh_for, parse_end
 from holdtrue.store.records import Span
 from holdtrue.web.archive import zipped
 from holdtrue.web.guard import SESSION_COOKIE, SESSION_LIFE, form_holds, is_secure, new_session, same_secret
@@ -29,6 +29,8 @@ from holdtrue.web.views.inventory import catalog_page, database_cards, delivery_
 from holdtrue.web.views.monitor import MonitorHealth, monitor_health
 from holdtrue.web.views.overview import overview_page, page_of
 from holdtrue.web.views.parts import Paging, invariant_url, with_query
+from holdtrue.web.views.promotion import promote_page
+from holdtrue.web.views.waivers import waiver_list
 
 LINES_A_PAGE = 100
 RUNS_A_PAGE = 25
@@ -54,6 +56,7 @@ def pages_router(service: WebService, renderer: Renderer) -> APIRouter:
     _add_overview(router, service, renderer)
     _add_invariant(router, service, renderer)
     _add_alerts(router, service, renderer)
+    _add_waivers(router, service, renderer)
     _add_promotion(router, service, renderer)
     _add_inventory(router, service, renderer)
     _add_sessions(router, service, renderer)
@@ -166,7 +169,9 @@ def _add_alerts(router: APIRouter, service: WebService, renderer: Renderer) -> N
 
     @router.get("/alerts/{number}")
     def alert(request: Request, number: AlertNumber) -> Response:
-        view = alert_views.alert_page(service.store.alerts.get(number), service.catalog(), service.now())
+        detail = service.store.alerts.get(number)
+        accepts = service.store.accepts.list(detail.episode.invariant, detail.episode.database)
+        view = alert_views.alert_page(detail, service.catalog(), service.now(), accepts)
         return renderer.page(request, "alert.html", view, live=True)
 
     @router.get("/alerts/{number}/rows.csv")
@@ -181,6 +186,37 @@ def _add_alerts(router: APIRouter, service: WebService, renderer: Renderer) -> N
         )
 
 
+def _add_waivers(router: APIRouter, service: WebService, renderer: Renderer) -> None:
+    @router.get("/waivers")
+    def waivers(request: Request) -> Response:
+        view = waiver_list(service.catalog(), service.store.accepts.list(), service.now())
+        return renderer.page(request, "waivers.html", view, live=True)
+
+    @router.post("/alerts/{number}/accept")
+    def accept(
+        request: Request,
+        number: AlertNumber,
+        reason: Annotated[str, Form(max_length=500)] = "",
+        until: Annotated[str, Form(max_length=40)] = "",
+        form_token: FormToken = "",
+    ) -> Response:
+        _check_form(request, form_token)
+        episode = service.store.alerts.get(number).episode
+        shards = _shards(service, episode.invariant, service.now())
+        found = _one_of(shards, episode.invariant, episode.database)
+        end = parse_end(until.strip(), service.now())
+        if end is None:
+            raise Refused("that is no end", remedy="write a day (2027-01-31), a moment with its zone, or 14d")
+        service.store.accepts.accept(found.invariant, found.database, reason=reason, until=end, by=request.state.who)
+        return RedirectResponse("/waivers", status_code=303)
+
+    @router.post("/accepts/{number}/end")
+    def end(request: Request, number: AlertNumber, form_token: FormToken = "") -> Response:
+        _check_form(request, form_token)
+        service.store.accepts.end(number, request.state.who)
+        return RedirectResponse("/waivers", status_code=303)
+
+
 def _add_promotion(router: APIRouter, service: WebService, renderer: Renderer) -> None:
     @router.get("/alerts/{number}/promote")
     def preview(request: Request, number: AlertNumber) -> Response:
@@ -188,11 +224,11 @@ def _add_promotion(router: APIRouter, service: WebService, renderer: Renderer) -
         try:
             ticket = service.promote(number, request.state.who, True)
         except PromotionRefused as refusal:
-            view = alert_views.promote_page(
+            view = promote_page(
                 detail, None, external_url=service.public_url, refusal=refusal.message, remedy=refusal.remedy
             )
             return renderer.page(request, "promote.html", view, status=409)
-        view = alert_views.promote_page(detail, ticket, external_url=service.public_url)
+        view = promote_page(detail, ticket, external_url=service.public_url)
         return renderer.page(request, "promote.html", view)
 
     @router.post("/alerts/{number}/promote")

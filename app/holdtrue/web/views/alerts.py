@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from holdtrue.model import (
+    Accept,
     AlertState,
     Catalog,
     Ending,
@@ -18,7 +19,6 @@ from holdtrue.model import (
     Position,
     Run,
     Subject,
-    Ticket,
 )
 from holdtrue.store.records import AlertDetail, KeptEvidence
 from holdtrue.web.showing import length, thousands
@@ -35,6 +35,7 @@ from holdtrue.web.views.parts import (
     when,
     when_or_none,
 )
+from holdtrue.web.views.waivers import AcceptForm, accept_form
 
 _MESSAGE_WORDS = {
     MessageState.PENDING: "on its way",
@@ -147,31 +148,7 @@ class AlertPage:
     promote_url: str | None
     tickets: tuple[str, ...]
     command: str
-
-
-@dataclass(frozen=True, slots=True)
-class FileShown:
-    """One file of the scaffold, as it will be written."""
-
-    path: str
-    text: str
-    size: str
-
-
-@dataclass(frozen=True, slots=True)
-class PromotePage:
-    """The preview: exactly the files, and the two ways to get them."""
-
-    number: int
-    invariant: str
-    database: str
-    alert_url: str
-    files: tuple[FileShown, ...]
-    ticket: str
-    tickets: tuple[str, ...]
-    command: str
-    refusal: str
-    remedy: str
+    accept: AcceptForm | None
 
 
 def alerts_page(
@@ -205,8 +182,10 @@ def matching(episodes: Iterable[Episode], q: str, owner: str) -> tuple[Episode, 
     )
 
 
-def alert_page(detail: AlertDetail, catalog: Catalog | None, now: datetime) -> AlertPage:
-    """The page of one alert. Its rows are those of its newest run that has some."""
+def alert_page(
+    detail: AlertDetail, catalog: Catalog | None, now: datetime, accepts: Sequence[Accept] = ()
+) -> AlertPage:
+    """The page of one alert. Its rows are those of its newest run that has some; ``accepts`` are its pair's."""
     episode = detail.episode
     invariant = catalog.invariant(episode.invariant) if catalog is not None else None
     links = []
@@ -216,7 +195,7 @@ def alert_page(detail: AlertDetail, catalog: Catalog | None, now: datetime) -> A
     in_catalog = invariant is not None and episode.database in invariant.databases
     return AlertPage(
         number=episode.id,
-        title=episode.invariant if about_rows else f"{episode.invariant}: unchecked",
+        title=_title(episode),
         badge=episode_badge(episode),
         sentence=_sentence(episode, now),
         invariant=episode.invariant,
@@ -224,7 +203,7 @@ def alert_page(detail: AlertDetail, catalog: Catalog | None, now: datetime) -> A
         invariant_url=invariant_url(episode.invariant, episode.database) if in_catalog else None,
         description=invariant.description if invariant is not None else "",
         facts=_facts(episode, now),
-        notes=_notes(episode, in_catalog=in_catalog),
+        notes=_notes(episode, _suspicious(detail), in_catalog=in_catalog),
         links=tuple(links),
         sample=sample_table(run_with_rows(detail), now),
         rows_url=f"/alerts/{episode.id}/rows.csv",
@@ -233,26 +212,7 @@ def alert_page(detail: AlertDetail, catalog: Catalog | None, now: datetime) -> A
         promote_url=f"/alerts/{episode.id}/promote" if about_rows else None,
         tickets=detail.tickets,
         command=command_of(episode),
-    )
-
-
-def promote_page(
-    detail: AlertDetail, ticket: Ticket | None, *, external_url: str, refusal: str = "", remedy: str = ""
-) -> PromotePage:
-    """The preview of a ticket, or why there is none."""
-    episode = detail.episode
-    files = ticket.files if ticket is not None else ()
-    return PromotePage(
-        number=episode.id,
-        invariant=episode.invariant,
-        database=episode.database,
-        alert_url=alert_url(episode.id),
-        files=tuple(FileShown(path, text, _size(text)) for path, text in files),
-        ticket=ticket.id if ticket is not None else "",
-        tickets=detail.tickets,
-        command=command_of(episode, external_url),
-        refusal=refusal,
-        remedy=remedy,
+        accept=accept_form(episode, invariant if in_catalog else None, accepts, now),
     )
 
 
@@ -262,6 +222,8 @@ def episode_badge(episode: Episode) -> Badge:
         return Badge("firing", "firing") if episode.subject is Subject.VIOLATION else Badge("unknown", "unchecked")
     if episode.state is AlertState.PENDING:
         return Badge("pending", "pending")
+    if episode.subject is Subject.WAIVER:
+        return Badge("pending", "expiring")
     if episode.ending in (Ending.RESOLVED, Ending.RECOVERED):
         return Badge("holds", episode.ending.value)
     return Badge("unknown", episode.ending.value if episode.ending is not None else "ended")
@@ -281,13 +243,18 @@ def command_of(episode: Episode, external_url: str = "") -> str:
     return f"{prefix}holdtrue promote {episode.id}"
 
 
-def _size(text: str) -> str:
-    lines = text.count("\n") + (not text.endswith("\n") and bool(text))
-    return f"{thousands(lines)} {'line' if lines == 1 else 'lines'}"
+def _suspicious(detail: AlertDetail) -> str:
+    found = [run.suspicious for run in (detail.last_run, detail.first_run) if run is not None and run.suspicious]
+    return found[0] if found else ""
+
+
+def _title(episode: Episode) -> str:
+    about = {Subject.HEALTH: ": unchecked", Subject.WAIVER: ": a waiver ends"}
+    return f"{episode.invariant}{about.get(episode.subject, '')}"
 
 
 def _count(episode: Episode) -> str:
-    if episode.subject is Subject.HEALTH:
+    if episode.subject is not Subject.VIOLATION:
         return ""
     shown = thousands(episode.count)
     return shown if episode.count_complete else f"≥ {shown}"
@@ -318,6 +285,8 @@ def _line(episode: Episode, now: datetime) -> AlertLine:
 
 def _sentence(episode: Episode, now: datetime) -> str:
     lasted = _lasted(episode, now)
+    if episode.subject is Subject.WAIVER:
+        return "told beforehand that rows count again"
     if not episode.open:
         word = episode.ending.value if episode.ending is not None else "ended"
         return f"{word} after {lasted}"
@@ -347,7 +316,7 @@ def _facts(episode: Episode, now: datetime) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def _notes(episode: Episode, *, in_catalog: bool) -> tuple[str, ...]:
+def _notes(episode: Episode, suspicious: str, *, in_catalog: bool) -> tuple[str, ...]:
     notes = []
     if episode.at_first_look:
         notes.append("The rows were there at the first look: no run before it.")
@@ -357,6 +326,8 @@ def _notes(episode: Episode, *, in_catalog: bool) -> tuple[str, ...]:
         notes.append("The definition changed while it was open. This is not a fix.")
     if episode.ending is Ending.WITHDRAWN:
         notes.append("It left the catalog while it was open. This is not a fix.")
+    if suspicious:
+        notes.append(f"Suspicious: {suspicious}. Look at the text, the schema and what was loaded first.")
     if episode.open and not in_catalog:
         notes.append("The catalog in force does not have it any more.")
     if episode.note:

@@ -1,0 +1,61 @@
+"""the preview of a ticket: exactly the files, and the ways to get them"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdtrue.model import Ticket
+from holdtrue.store.records import AlertDetail
+from holdtrue.web.showing import thousands
+from holdtrue.web.views.alerts import command_of
+from holdtrue.web.views.parts import alert_url
+
+
+@dataclass(frozen=True, slots=True)
+class FileShown:
+    """One file of the scaffold, as it will be written."""
+
+    path: str
+    text: str
+    size: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromotePage:
+    """The preview: exactly the files, and the two ways to get them."""
+
+    number: int
+    invariant: str
+    database: str
+    alert_url: str
+    files: tuple[FileShown, ...]
+    ticket: str
+    tickets: tuple[str, ...]
+    command: str
+    refusal: str
+    remedy: str
+
+
+def promote_page(
+    detail: AlertDetail, ticket: Ticket | None, *, external_url: str, refusal: str = "", remedy: str = ""
+) -> PromotePage:
+    """The preview of a ticket, or why there is none."""
+    episode = detail.episode
+    files = ticket.files if ticket is not None else ()
+    return PromotePage(
+        number=episode.id,
+        invariant=episode.invariant,
+        database=episode.database,
+        alert_url=alert_url(episode.id),
+        files=tuple(FileShown(path, text, _size(text)) for path, text in files),
+        ticket=ticket.id if ticket is not None else "",
+        tickets=detail.tickets,
+        command=command_of(episode, external_url),
+        refusal=refusal,
+        remedy=remedy,
+    )
+
+
+def _size(text: str) -> str:
+    lines = text.count("\n") + (not text.endswith("\n") and bool(text))
+    return f"{thousands(lines)} {'line' if lines == 1 else 'lines'}"
