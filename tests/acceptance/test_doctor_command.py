@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import duckdb
 import pytest
 
 from servers.mariadb import ADMIN, FreshMariadb
@@ -254,6 +255,17 @@ def test_a_sqlite_file_is_told_by_its_journal_and_its_rights(folder: Folder) -> 
     assert names(said["absent/r1"]) == {"unreachable"}
     assert not (folder.path / "absent.db").exists()
     assert folder.look("shop")[0] == 0
+
+
+def test_any_other_database_is_never_fine(folder: Folder) -> None:
+    with duckdb.connect(str(folder.path / "w.duckdb")) as connection:
+        connection.execute("CREATE TABLE t (id INTEGER)")
+    url = f"duckdb:///{folder.path / 'w.duckdb'}?access_mode=READ_ONLY"
+    folder.write(warehouse=database(url, freshness="none", allow_primary=True))
+    code, said = folder.look()
+    assert code == 0
+    assert "lower_level" in names(said["warehouse/r1"], "warning")
+    assert folder.look("--strict")[0] == 1
 
 
 def test_a_name_that_is_no_database_and_a_catalog_without_one_are_refused(folder: Folder) -> None:

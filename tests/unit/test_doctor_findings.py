@@ -122,6 +122,12 @@ def test_a_standby_of_a_standby_is_told_where_the_other_one_is_known() -> None:
     assert "cascaded" not in {one.name for one in said(cascaded, primary)}
 
 
+def test_a_database_that_tells_nothing_is_never_fine() -> None:
+    assert found(None, freshness=Freshness.NONE) == {"freshness_not_proven", "lower_level"}
+    told = Told("db", "r1", reached=True, position=STANDBY, untold=Failure(FailureReason.LOST, "gone"))
+    assert "not_told" in {one.name for one in said(told)}
+
+
 def test_what_is_not_proven_is_said() -> None:
     assert found(POSTGRES, freshness=Freshness.NONE) == {"freshness_not_proven"}
     assert found(POSTGRES, position=replace(STANDBY, role="primary"), allow_primary=True) == {"primary"}

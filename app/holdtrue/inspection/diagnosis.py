@@ -10,7 +10,7 @@ from datetime import timedelta
 from holdtrue.catalog import nearest
 from holdtrue.databases import Databases, MysqlFacts, PostgresFacts, SqliteFacts, Told
 from holdtrue.errors import NotFound, Refused
-from holdtrue.inspection.findings import Finding, of_reach, of_untold
+from holdtrue.inspection.findings import Finding, of_lower_level, of_reach, of_untold
 from holdtrue.inspection.mysql_findings import of_mysql
 from holdtrue.inspection.postgresql_findings import of_postgresql
 from holdtrue.inspection.sqlite_findings import of_sqlite
@@ -88,7 +88,7 @@ def judge(told: Told, config: DatabaseConfig, all_told: Sequence[Told]) -> tuple
     elif isinstance(facts, SqliteFacts):
         found += of_sqlite(told, facts)
     else:
-        found += of_untold(told, ())
+        found += [*of_untold(told, ()), *of_lower_level(told)]
     return tuple(found)
 
 

@@ -164,6 +164,19 @@ def of_untold(told: Told, missing: Sequence[str]) -> list[Finding]:
     return [warning("not_told", one, "look as a login that may, or at the server's log") for one in said]
 
 
+def of_lower_level(told: Told) -> list[Finding]:
+    """A database that is asked through its SQLAlchemy driver tells nothing of itself or of the login."""
+    if not told.reached or told.untold is not None:
+        return []
+    return [
+        warning(
+            "lower_level",
+            "this kind of database is asked at a lower level of protection, and what its login may do was not looked at",
+            "give Holdtrue a login that can do nothing but SELECT (docs/databases.md, Any other database)",
+        )
+    ]
+
+
 def some(count: Count, noun: str) -> str:
     """``3 tables (a, b, c)``, ``12 tables (a, b, c …)``."""
     plural = noun if count.number == 1 else f"{noun}s"
