@@ -17,7 +17,7 @@ import pytest
 
 from servers.mariadb import ADMIN, FreshMariadb
 from servers.pgbouncer import pooler
-from servers.postgres import FreshDatabase, started, wait_for_replay, wait_until
+from servers.postgres import FreshDatabase, Topology, started, wait_for_replay, wait_until
 
 PASSWORD = "only-on-loopback"
 
@@ -201,6 +201,17 @@ def test_a_heartbeat_that_cannot_be_read_is_a_problem_and_the_rest_is_told_all_t
     code, said = folder.look()
     assert code == 0
     assert said["db/r1"]["freshness_proven"] is True
+
+
+def test_a_standby_of_a_standby_is_told_where_both_are_known(folder: Folder, postgres_topology: Topology) -> None:
+    """Semantics 2.1: streaming proves the link to the sender only."""
+    servers = postgres_topology
+    folder.write(db=database(servers.first.url(), servers.cascaded.url()), alone=database(servers.cascaded.url()))
+    code, said = folder.look()
+    assert code == 0
+    assert "cascaded" not in names(said["db/r1"])
+    assert "(r1)" in sentence(said["db/r2"], "cascaded")
+    assert str(servers.first.port) in sentence(said["alone/r1"], "sender")
 
 
 def test_a_pooler_is_told_by_its_process_number(folder: Folder, postgres_database: FreshDatabase) -> None:
