@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,7 +65,9 @@ def _binaries() -> Path:
     if may_be_run(found.path):
         if not found.libraries:
             return found.path.parent
-        return _wrappers(found.path.parent, found.libraries, scratch_folder("holdtrue-test-tls-programs-"))
+        folder = scratch_folder("holdtrue-test-tls-programs-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return _wrappers(found.path.parent, found.libraries, folder)
     version = found.path.parents[1]
     share = version.parents[2] / "share" / "postgresql" / version.name
     folder = copy_for_servers(
