@@ -6,11 +6,13 @@ import random
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from holdtrue.alerting import decide, withdraw
-from holdtrue.delivery import Delivery, Description
+from holdtrue.delivery import Delivery
 from holdtrue.model import (
     Decision,
+    Description,
     Episode,
     Failure,
     FailureReason,
@@ -23,7 +25,8 @@ from holdtrue.model import (
     Sample,
     Situation,
 )
-from holdtrue.notifiers import Notifier
+from holdtrue.notifiers import Alertmanager, Notifier
+from holdtrue.pushing import Pushing
 from holdtrue.store import Entry, Finished, Store, open_store
 
 START = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -56,6 +59,7 @@ class Service:
         self.store: Store = open_store(f"sqlite:///{folder / 'holdtrue.db'}", clock=self.clock)
         self.store.upgrade()
         self.notifiers = notifiers
+        self.definition = "d1"
         self.lease = timedelta(seconds=lease)
         self.rules = {
             name: Invariant(
@@ -67,7 +71,7 @@ class Service:
         self.generation = self.store.catalogs.install(
             {"holdtrue.yaml": ""}, "hash", "test", wanted, withdraw=withdraw, notifiers=tuple(notifiers)
         ).number
-        self.opened: list[Delivery] = []
+        self.opened: list[Delivery | Pushing] = []
 
     def run(self, *names: str, outcome: Outcome = Outcome.VIOLATED, counted: int = 1) -> None:
         """One run of each invariant."""
@@ -83,7 +87,7 @@ class Service:
             made = Run(
                 claim.invariant,
                 "payments",
-                "d1",
+                self.definition,
                 claim.due_at,
                 now,
                 outcome,
@@ -113,6 +117,20 @@ class Service:
 
     def delivery(self, instance: str = "a") -> Delivery:
         made = Delivery(self.store, lambda: self.notifiers, self.describe, instance, rng=drawn_by(7), lease=self.lease)
+        self.opened.append(made)
+        return made
+
+    def pushing(self, *clusters: Alertmanager, **options: Any) -> Pushing:
+        """A pusher of this store by this clock: both of its clocks are the test's."""
+        made = Pushing(
+            store=self.store,
+            clusters=lambda: clusters,
+            catalog=lambda: None,
+            describe=self.describe,
+            home=lambda: "http://127.0.0.1:8080",
+            now=self.clock,
+            **{"monotonic": lambda: self.clock().timestamp(), **options},
+        )
         self.opened.append(made)
         return made
 

@@ -16,7 +16,19 @@ import structlog
 
 from holdtrue import alerting
 from holdtrue.errors import NotFound, StoreError
-from holdtrue.model import Delivered, Episode, Invariant, Mark, Message, Parcel, Sample, Subject, Thread, Undelivered
+from holdtrue.model import (
+    Delivered,
+    Description,
+    Episode,
+    Invariant,
+    Mark,
+    Message,
+    Parcel,
+    Sample,
+    Subject,
+    Thread,
+    Undelivered,
+)
 from holdtrue.notifiers import MAY_HAVE_ARRIVED, Notifier
 from holdtrue.store import Store
 from holdtrue.store.records import OwedMessage
@@ -29,20 +41,6 @@ LEASE = timedelta(minutes=3)
 BATCH = 3
 
 What = Literal["sent", "retried", "failed"]
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What the catalog adds to an episode; ``invariant`` is None if it has left the catalog.
-
-    ``links`` are (label, address) with nothing of a row in them but safe columns.
-    """
-
-    description: str = ""
-    runbook_url: str = ""
-    links: tuple[tuple[str, str], ...] = ()
-    page_url: str = ""
-    invariant: Invariant | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from holdtrue.metrics import METRICS, Counters, Exposition
 from holdtrue.metrics.names import PAIR, PER_PAIR
-from holdtrue.model import Cron, Failure, FailureReason, Outcome, Policy, Severity
+from holdtrue.model import Cron, Failure, FailureReason, Outcome, Policy, Severity, Undelivered
 from holdtrue.store import open_store
 from scenes import COULD_NOT_LOOK, EVERY, Found, Scene, catalog_of, find_store, invariant, lose_store
 from scenes.refunds import refunds_world
@@ -280,6 +280,58 @@ def test_an_owed_message_shows_its_age(scene: Scene) -> None:
     assert only(found["holdtrue_oldest_owed_message_timestamp_seconds"]) == owed_at
 
 
+def test_what_is_owed_is_counted_by_notifier_and_by_whether_it_was_tried(scene: Scene) -> None:
+    (notifier,) = scene.notifiers
+    assert scrape(exposition_of(scene))["holdtrue_owed_messages"] == {
+        (notifier, "waiting"): 0,
+        (notifier, "failing"): 0,
+    }
+    scene.look({("refunds", "payments"): THREE})
+    assert scrape(exposition_of(scene))["holdtrue_owed_messages"][notifier, "waiting"] == 1
+    scene.deliver(Undelivered("it answered 500"), retry_after=EVERY)
+    assert scrape(exposition_of(scene))["holdtrue_owed_messages"] == {
+        (notifier, "waiting"): 0,
+        (notifier, "failing"): 1,
+    }
+
+
+def test_a_database_that_cannot_be_asked_says_so_also_without_the_store(scene: Scene) -> None:
+    """Semantics 7.6, 10: the same on every instance; bad news stays while the store cannot be read."""
+    away = Found(failure=Failure(FailureReason.REFUSED, "connection refused"))
+    scene.look({})
+    exposition = exposition_of(scene)
+    assert scrape(exposition)["holdtrue_database_unreachable"] == {("payments",): 0}
+    scene.look({("refunds", "payments"): away})
+    assert scrape(exposition)["holdtrue_database_unreachable"] == {("payments",): 0}, "not yet unchecked"
+    for _ in range(3):
+        scene.pass_time()
+        scene.look({("refunds", "payments"): away})
+        scene.watch()
+    assert scrape(exposition)["holdtrue_database_unreachable"] == {("payments",): 1}
+    lose_store(scene)
+    assert scrape(exposition)["holdtrue_database_unreachable"] == {("payments",): 1}
+    find_store(scene)
+    scene.pass_time()
+    scene.look({})
+    assert scrape(exposition)["holdtrue_database_unreachable"] == {("payments",): 0}
+
+
+def test_pushes_are_counted_by_member_and_end_with_it(scene: Scene) -> None:
+    counters = Counters(version="1")
+    counters.tells([("cluster", "am-1:9093"), ("cluster", "am-2:9093")])
+    counters.pushed("cluster", "am-1:9093", taken=True)
+    counters.pushed("cluster", "am-2:9093", taken=False)
+    found = scrape(exposition_of(scene, counters))
+    assert found["holdtrue_pushes_total"]["am-1:9093", "cluster", "taken"] == 1
+    assert found["holdtrue_pushes_total"]["am-2:9093", "cluster", "failed"] == 1
+    assert set(found["holdtrue_last_push_timestamp_seconds"]) == {("am-1:9093", "cluster"), ("am-2:9093", "cluster")}
+    counters.tells([("cluster", "am-2:9093")])
+    counters.pushed("cluster", "am-1:9093", taken=True)
+    assert set(scrape(exposition_of(scene, counters))["holdtrue_last_push_timestamp_seconds"]) == {
+        ("am-2:9093", "cluster")
+    }
+
+
 def test_counters_begin_at_zero_for_every_name_of_the_catalog(scene: Scene) -> None:
     """A series that appears with its first event hides that event from increase()."""
     exposition = exposition_of(scene)
@@ -354,6 +406,7 @@ def test_every_name_that_is_exposed_is_listed_and_every_listed_one_is_exposed(tm
     scene.look({})
     counters = Counters(version="1", replica_states=lambda: [Replica("payments", "r1", True, timedelta(seconds=1))])
     counters.reloaded(successful=True, at=scene.clock(), generation=1)
+    counters.tells([("cluster", "am-1:9093")])
     exposed = {
         name.removesuffix("_bucket").removesuffix("_count").removesuffix("_sum")
         for name in scrape(exposition_of(scene, counters))

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from holdtrue.metrics import METRICS
+from servers.service import holdtrue
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "prometheus"
 RULES = DEPLOY / "holdtrue.rules.yml"
@@ -65,6 +66,46 @@ def test_a_rule_that_is_not_sticky_fails_those_tests(tmp_path: Path) -> None:
 def test_the_rule_on_firing_is_the_one_the_rules_of_the_house_name() -> None:
     """semantics 10, word for word."""
     assert expressions()["HoldtrueViolated"] == [VIOLATED]
+
+
+def test_the_shipped_file_is_what_the_command_prints(tmp_path: Path) -> None:
+    ended = holdtrue("rules", cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == RULES.read_text()
+    assert "all rules are printed" in ended.stderr
+
+
+CONFIG = """databases:
+  payments: {replicas: [{name: r1, url: "sqlite:///p.db"}], allow_primary: true}
+notifiers: {cluster: {kind: alertmanager, urls: ["http://127.0.0.1:9093"], token: "${NOT_SET_HERE}"}}
+"""
+
+
+def test_what_a_push_tells_has_no_rule_beside_it_unless_asked_for(tmp_path: Path) -> None:
+    """Decision 0012: never page twice by default. What is left stands by itself."""
+    (tmp_path / "holdtrue.yaml").write_text(CONFIG)
+    ended = holdtrue("rules", cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "cluster" in ended.stderr
+    names = {rule["alert"] for group in yaml.safe_load(ended.stdout)["groups"] for rule in group["rules"]}
+    everything = set(expressions())
+    assert everything - names == {
+        *("HoldtrueViolated", "HoldtrueUnchecked", "HoldtrueDatabaseUnreachable", "HoldtrueToldTwice"),
+    }
+    assert "holdtrue_firing" not in ended.stdout
+    (tmp_path / "few.yml").write_text(ended.stdout)
+    done = promtool("check", "rules", "--lint-fatal", str(tmp_path / "few.yml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert holdtrue("rules", "--all", cwd=tmp_path).stdout == RULES.read_text()
+
+
+def test_a_configuration_that_cannot_be_read_is_no_reason_to_print_everything(tmp_path: Path) -> None:
+    """Decision 0012: whoever names a file means it."""
+    (tmp_path / "holdtrue.yaml").write_text(CONFIG.replace("alertmanager", "alertmanagr"))
+    for arguments in (("rules",), ("rules", "--config", "other.yaml")):
+        ended = holdtrue(*arguments, cwd=tmp_path)
+        assert ended.returncode == 2, ended.stderr
+        assert ended.stdout == ""
 
 
 def test_no_rule_reads_the_count_of_violations() -> None:

@@ -192,3 +192,30 @@ def test_a_store_of_the_first_version_is_upgraded_with_what_it_holds(store: Stor
 
 
 MOMENTS = ("since", "next_due", "due_at", "started_at", "first_seen", "last_changed")
+
+
+def test_alerts_of_the_first_schema_are_kept_and_have_their_entrys_name(store: Store) -> None:
+    """Semantics 7.6: an alert that fired before names were kept goes on under the name of its entry."""
+    with store._engine.write() as connection:
+        schema._alembic_command().upgrade(schema._config(connection), "0001")
+        connection.execute(
+            text(
+                "INSERT INTO entries (id, invariant, database, since, generation, definition, severity, owner, schedule_key,"
+                " schedule_generation, next_due, attempts, token) VALUES (1, 'refunds', 'payments', :at, 1, 'd1', 'critical',"
+                " 'oncall', '1m', 1, :at, 0, 0)"
+            ),
+            {"at": "2026-11-29T12:00:00.000000Z"},
+        )
+        connection.execute(
+            text(
+                "INSERT INTO episodes (id, entry_id, subject, state, opened_at, definition, severity, owner, fired_at, count,"
+                " count_complete, peak, violated_in_a_row, held_in_a_row, told_count, new_since_told, at_first_look, events,"
+                " acknowledged_by, note) VALUES (1, 1, 'violation', 'firing', :at, 'd1', 'critical', 'oncall', :at, 3, true,"
+                " 3, 1, 0, 3, 0, false, 1, '', '')"
+            ),
+            {"at": "2026-11-29T12:00:00.000000Z"},
+        )
+    store.upgrade()
+    assert store.check() == ()
+    [episode] = store.alerts.firing()
+    assert (episode.invariant, episode.fired_as, episode.count) == ("refunds", "", 3)

@@ -15,7 +15,6 @@ LATER = {
     "5.2": "confirm",
     "7.4": "grouping on one route",
     "7.5": "silences",
-    "7.6": "Alertmanager",
     "7.7": "dead-man and canary",
     "9.6": "the gate",
 }

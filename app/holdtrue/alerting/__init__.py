@@ -2,6 +2,7 @@
 
 from holdtrue.alerting.budget import OverBudget, first_day, least_budget, over_budget
 from holdtrue.alerting.decision import decide
+from holdtrue.alerting.reach import unreachable
 from holdtrue.alerting.review import review, withdraw
 from holdtrue.alerting.total import Shard, Total, sum_up
 from holdtrue.alerting.verdict import verdict
@@ -16,6 +17,7 @@ __all__ = [
     "over_budget",
     "review",
     "sum_up",
+    "unreachable",
     "verdict",
     "withdraw",
 ]

@@ -29,6 +29,8 @@ class Steps:
     ) -> Steps:
         """A step that owes a message; what people are told of is counted from here again."""
         told = self.become(told_count=self.episode.count, told_at=now, new_since_told=0)
+        # What people hear it called stays, though the invariant is renamed (semantics 7.6).
+        told = told.become(fired_as=self.episode.fired_as or self.episode.invariant)
         return told._add(reason.value, reason, now, detail, run=run, marks=marks)
 
     def end(self, ending: Ending, now: datetime) -> Steps:

@@ -18,6 +18,7 @@ from holdtrue.ledger import KeyHasher
 from holdtrue.metrics import Counters, Exposition
 from holdtrue.model import Catalog, Claim
 from holdtrue.monitoring import Monitor, Recorder, StoreClock, decide
+from holdtrue.pushing import Pushing
 from holdtrue.scheduling import Limits, Scheduler, make_ticker
 from holdtrue.settings import Settings, environment
 from holdtrue.store import Hold, no_hold, open_store
@@ -56,6 +57,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
 
         def put_to_work(generation: int) -> None:
             notifiers.adopt(built)
+            counters.tells((one.name, member.name) for one in notifiers.clusters() for member in one.members)
             databases.configure(catalog.config.databases)
             counters.follows(generation)
 
@@ -115,6 +117,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
         hosts=frozenset({"*"}) if settings.allow_open else frozenset(),
     )
     address = Address()
+    describe = describer(lambda: in_force.catalog, lambda: address.url)
     watch_every = timedelta(seconds=15)
     return Service(
         Parts(
@@ -136,9 +139,18 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
             delivery=Delivery(
                 store=store,
                 notifiers=notifiers,
-                describe=describer(lambda: in_force.catalog, lambda: address.url),
+                describe=describe,
                 instance=settings.instance,
                 notified=counters.notified,
+            ),
+            pushing=Pushing(
+                store=store,
+                clusters=notifiers.clusters,
+                catalog=lambda: in_force.catalog,
+                describe=describe,
+                home=lambda: faces.public_url or address.url,
+                now=clock.now,
+                pushed=counters.pushed,
             ),
             ticker=ticker,
             faces=faces,

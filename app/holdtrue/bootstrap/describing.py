@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdtrue.delivery import Description
-from holdtrue.model import Catalog, Episode
+from holdtrue.model import Catalog, Description, Episode
 
 
 def describer(catalog: Callable[[], Catalog | None], own_url: Callable[[], str]) -> Callable[[Episode], Description]:

@@ -19,9 +19,10 @@ from holdtrue.errors import NotFound, StoreError
 from holdtrue.metrics import Counters
 from holdtrue.model import Catalog, Ticket
 from holdtrue.monitoring import Recorder, StoreClock
-from holdtrue.notifiers import Notifier, build_notifier
+from holdtrue.notifiers import Alertmanager, Notifier, build_notifier, build_state_keeper
 from holdtrue.promotion import preview as preview_ticket
 from holdtrue.promotion import promote as promote_ticket
+from holdtrue.pushing import Pushing
 from holdtrue.scheduling import Scheduler
 from holdtrue.store import Store
 from holdtrue.watch import Watch
@@ -51,6 +52,7 @@ class Parts:
     scheduler: Scheduler
     watch: Watch
     delivery: Delivery
+    pushing: Pushing
     ticker: BackgroundScheduler
     faces: WebService
     address: Address
@@ -96,6 +98,7 @@ class Service:
         parts.ticker.add_job(parts.watch.look, "interval", seconds=parts.watch_every.total_seconds(), id="watch")
         parts.ticker.add_job(self.beat, "interval", seconds=10, id="beat")
         parts.ticker.add_job(self._deliver, "interval", seconds=parts.deliver_every.total_seconds(), id="deliver")
+        parts.ticker.add_job(parts.pushing.round, "interval", seconds=parts.deliver_every.total_seconds(), id="push")
         parts.ticker.start()
         log.info("serving", url=parts.address.url, instance=parts.instance, version=__version__)
 
@@ -134,6 +137,7 @@ class Service:
         if parts.ticker.running:
             parts.ticker.shutdown(wait=False)
         parts.delivery.stop(grace / 8)
+        parts.pushing.stop(grace / 16)
 
     def close(self) -> None:
         """Say that this instance ends, and close every connection."""
@@ -165,18 +169,24 @@ class Notifiers:
         """Secrets are read from ``environ``."""
         self._environ = environ
         self._built: Mapping[str, Notifier] = {}
+        self._clusters: tuple[Alertmanager, ...] = ()
 
-    def build(self, catalog: Catalog) -> Mapping[str, Notifier]:
+    def build(self, catalog: Catalog) -> tuple[Mapping[str, Notifier], tuple[Alertmanager, ...]]:
         """Build the catalog's notifiers, and put none of them to work yet.
 
         Raises:
             SettingsRefused: a secret is missing.
         """
-        return {one.name: build_notifier(one, self._environ) for one in catalog.config.notifiers}
+        messengers = {one.name: build_notifier(one, self._environ) for one in catalog.config.messengers}
+        return messengers, tuple(build_state_keeper(one, self._environ) for one in catalog.config.state_keepers)
 
-    def adopt(self, built: Mapping[str, Notifier]) -> None:
+    def adopt(self, built: tuple[Mapping[str, Notifier], tuple[Alertmanager, ...]]) -> None:
         """Tell people by these from now on."""
-        self._built = built
+        self._built, self._clusters = built
+
+    def clusters(self) -> tuple[Alertmanager, ...]:
+        """The Alertmanagers, which are told what fires."""
+        return self._clusters
 
     def __call__(self) -> Mapping[str, Notifier]:
         """By name."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import zoneinfo
 from collections.abc import Mapping
-from typing import Any
 
 from holdtrue.catalog import nodes
 from holdtrue.catalog.addresses import misspelt_parameters
+from holdtrue.catalog.notifiers import notifier_config
 from holdtrue.catalog.packages import is_missing, package_for
 from holdtrue.catalog.secrets import dialect_of, scheme_of
 from holdtrue.catalog.shapes import Fields, nearest
@@ -15,11 +15,9 @@ from holdtrue.model import (
     DatabaseConfig,
     Dialect,
     Freshness,
-    NotifierConfig,
     Problem,
     ReplicaConfig,
     Retention,
-    Secret,
     ServiceConfig,
     StoreConfig,
 )
@@ -31,7 +29,7 @@ _AS_WRITTEN = ("heartbeat", "max_lag", "allow_primary", "search_path", "concurre
 def service_config(fields: Fields, environ: Mapping[str, str], problems: list[Problem]) -> ServiceConfig:
     """The configuration, as far as it could be read; what is missing or wrong is in ``problems``."""
     databases = [_database(name, one, environ, problems) for name, one in fields.get("databases", {}).items()]
-    notifiers = [_notifier(name, one, problems) for name, one in fields.get("notifiers", {}).items()]
+    notifiers = [notifier_config(name, one, problems) for name, one in fields.get("notifiers", {}).items()]
     store = fields.get("store")
     retention = fields.get("retention")
     return ServiceConfig(
@@ -170,27 +168,3 @@ def _dialect(
         )
         problems.append(Problem(fields.node.place, message, fatal=False))
     return Dialect.POSTGRESQL
-
-
-def _notifier(name: str, fields: Fields, problems: list[Problem]) -> NotifierConfig | None:
-    written = fields.written
-    place = fields.node.place
-    if "token" in written and "webhook_url" in written:
-        problems.append(Problem(written["webhook_url"][0].place, "`token` and `webhook_url` exclude each other"))
-    elif "token" not in written and "webhook_url" not in written:
-        problems.append(Problem(place, "a Slack notifier needs `token` and `channel`, or `webhook_url`"))
-    elif "token" in written and "channel" not in written:
-        problems.append(Problem(place, "a Slack notifier with a `token` needs a `channel`"))
-    elif "webhook_url" in written and "channel" in written:
-        message = "an incoming webhook writes to its own channel; take `channel` away, or use a `token`"
-        problems.append(Problem(written["channel"][0].place, message))
-    if "kind" not in fields:
-        return None
-    options: list[tuple[str, Secret | str | bool | int]] = [
-        (key, value) for key, value in _sorted(fields.values) if key != "kind"
-    ]
-    return NotifierConfig(name, fields.get("kind"), tuple(options))
-
-
-def _sorted(values: dict[str, Any]) -> list[tuple[str, Any]]:
-    return sorted(values.items(), key=lambda item: item[0])

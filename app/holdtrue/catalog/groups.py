@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from holdtrue.catalog import nodes
 from holdtrue.catalog.nodes import Node
 from holdtrue.catalog.shapes import INVALID, Fields, Invalid, ListOf, MapOf, Shape, nearest, refuse, what
 from holdtrue.model import Problem
+
+
+@runtime_checkable
+class Parts(Protocol):
+    """A shape that has keys of its own."""
+
+    def paths(self, prefix: str) -> Iterator[tuple[str, Key]]:
+        """Every key with its dotted path below ``prefix``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,7 @@ class Group:
             while isinstance(inner, (ListOf, MapOf)):
                 path += "[]" if isinstance(inner, ListOf) else ".NAME"
                 inner = inner.item if isinstance(inner, ListOf) else inner.value
-            if isinstance(inner, Group):
+            if isinstance(inner, Parts):
                 yield from inner.paths(path + ".")
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from holdtrue.catalog.examples import ExampleShape
 from holdtrue.catalog.groups import Group, Key
+from holdtrue.catalog.notifiers import NOTIFIER, SHORT, URL
 from holdtrue.catalog.secrets import literal_password
 from holdtrue.catalog.shapes import (
     Anything,
@@ -30,9 +31,7 @@ _GLOB = Text(r"^[a-z*?\[][a-z0-9_*?\[\]!-]*$", "a database's name, or a pattern 
 _WORD = Text(r"^[A-Za-z0-9][A-Za-z0-9_.:/-]*$", "a word of letters, digits and _ . : / -", 63, lines=False)
 _COLUMN = Text(meaning="a column's name", limit=200, lines=False)
 _TABLE = Text(meaning="a table's name", limit=200, lines=False)
-_URL = Text(r"^https?://[^\s]+$", "a URL that begins with https:// or http://", 2000, lines=False)
 _SQL = Text(meaning="one SELECT", limit=1_000_000)
-_SHORT = Text(meaning="a text on one line", limit=500, lines=False)
 _LONG = Text(meaning="a text", limit=10_000)
 
 POLICY: Final = Group(
@@ -68,7 +67,7 @@ WAIVER: Final = Group(
     "a waiver",
     (
         Key("key", MapOf(Anything(), least=1), "The key columns of the violation and their values.", required=True),
-        Key("reason", _SHORT, "Why it is accepted.", required=True),
+        Key("reason", SHORT, "Why it is accepted.", required=True),
         Key("until", Moment(), "When it ends: a day (to its end, in UTC) or a moment with a zone.", required=True),
     ),
 )
@@ -118,7 +117,7 @@ OPERATION: Final = Group(
         Key("mutates", ListOf(_TABLE), "The tables that it changes."),
         Key("conflict_key", ListOf(_COLUMN), "What two calls must share to be in each other's way."),
         Key("safe_to_repeat", Flag(), "Whether calling it twice with the same arguments does no harm."),
-        Key("shares", ListOf(_SHORT), "What else its calls share: a bucket, a cache, a folder."),
+        Key("shares", ListOf(SHORT), "What else its calls share: a bucket, a cache, a folder."),
     ),
 )
 
@@ -126,7 +125,7 @@ _SHARED: Final = (
     Key("database", Text(PLACE_NAME, "a database's name", 63, lines=False), "The database it is asked of."),
     Key("databases", ListOf(_GLOB, 1, unique=True), "Several databases, or patterns of names (`shard-*`)."),
     Key("interval", Duration(), "How often it is asked.", "15m"),
-    Key("schedule", _SHORT, "A cron line of five fields, in quotes, instead of `interval`."),
+    Key("schedule", SHORT, "A cron line of five fields, in quotes, instead of `interval`."),
     Key("timezone", Text(meaning="a time zone", limit=64, lines=False), "The zone of `schedule`.", "UTC"),
     Key("owner", _WORD, "Who answers for it; a label of its metrics."),
     Key(
@@ -157,7 +156,7 @@ _SHARED: Final = (
         "Result columns (`dispute_id`) and table columns (`refunds.state`): `safe` to show, or `hash`.",
         "`hash`",
     ),
-    Key("runbook_url", _URL, "Where the on-call reads on."),
+    Key("runbook_url", URL, "Where the on-call reads on."),
 )
 DEFAULTS: Final = Group("defaults", _SHARED, {"every": "interval", "cron": "schedule", "labels": "tags"})
 
@@ -167,7 +166,7 @@ INVARIANT: Final = Group(
         Key("name", NAME, "Its name, for ever: history, metrics and alerts carry it.", required=True),
         Key("description", _LONG, "The rule in words; the first thing an alert says."),
         Key("sql", _SQL, "One SELECT that returns the rows which break the rule. No rows: it holds."),
-        Key("sql_file", _SHORT, "A `.sql` file with the text instead, relative to this file, below the folder."),
+        Key("sql_file", SHORT, "A `.sql` file with the text instead, relative to this file, below the folder."),
         Key("returns", Choice(tuple(Returns), {"row": "rows", "number": "count"}), "Rows, or one number.", "rows"),
         Key("key", ListOf(_COLUMN, 1, unique=True), "The columns that identify a violation.", "the whole row"),
         *_SHARED,
@@ -176,7 +175,7 @@ INVARIANT: Final = Group(
         Key("settle", SETTLE, "Young rows do not count yet."),
         Key("waive", ListOf(WAIVER), "Accepted violations, reviewed in git, each with an end."),
         Key("assumes", _LONG, "What the invariant takes for granted: shown, not proven."),
-        Key("links", MapOf(_URL), "Labels and URLs; `{column}` stands for a safe column of the violation."),
+        Key("links", MapOf(URL), "Labels and URLs; `{column}` stands for a safe column of the violation."),
         Key("examples", EXAMPLES, "Rows that prove that the invariant can fail, and can hold: `holdtrue test`."),
         Key("base_rows", ListOf(BASE_ROWS), "The rows behind a violation, which an aggregate hides."),
         Key("promote", PROMOTE, "What the barrier test of a ticket calls."),
@@ -253,7 +252,7 @@ DATABASE: Final = Group(
         Key("max_lag", Duration(timedelta(milliseconds=1)), "A replica further behind is not asked.", "30s"),
         Key("allow_primary", Flag(), "Must be true for a primary, and for a SQLite file.", "false"),
         Key("timezone", Text(meaning="a time zone", limit=64, lines=False), "The session's time zone.", "UTC"),
-        Key("search_path", _SHORT, "The session's search path.", "the role's own"),
+        Key("search_path", SHORT, "The session's search path.", "the role's own"),
         Key("concurrency", Whole(1, 256), "How many runs ask this database at once.", "4"),
         Key(
             "safe_columns",
@@ -261,21 +260,9 @@ DATABASE: Final = Group(
             "The only columns that an invariant may call safe; patterns are allowed (`refunds.*`).",
             "no cap",
         ),
-        Key("schema_file", _SHORT, "The DDL of its tables, relative to this file: `holdtrue test` builds on it."),
+        Key("schema_file", SHORT, "The DDL of its tables, relative to this file: `holdtrue test` builds on it."),
     ),
     {"ddl": "schema_file", "url": "replicas", "max_replica_lag": "max_lag", "lag": "max_lag", "schema": "search_path"},
-)
-
-SLACK: Final = Group(
-    "a Slack notifier",
-    (
-        Key("kind", Choice(("slack",)), "How people are told.", required=True),
-        Key("channel", _SHORT, "The channel, with a bot token."),
-        Key("token", Confidential(), "The bot token, as a reference; scope `chat:write`."),
-        Key("webhook_url", Confidential(), "An incoming webhook instead of a token, as a reference."),
-        Key("api_url", _URL, "Another address of Slack's API.", "`https://slack.com/api/`"),
-    ),
-    {"webhook": "webhook_url", "url": "webhook_url", "bot_token": "token"},
 )
 
 STORE: Final = Group(
@@ -314,10 +301,10 @@ CONFIG_FILE: Final = Group(
         _VERSION,
         Key("store", STORE, "Where Holdtrue keeps what it knows."),
         Key("databases", MapOf(DATABASE, PLACE_NAME, PLACE_MEANING), "The databases that invariants are asked of."),
-        Key("notifiers", MapOf(SLACK, PLACE_NAME, PLACE_MEANING), "Who is told, and how."),
+        Key("notifiers", MapOf(NOTIFIER, PLACE_NAME, PLACE_MEANING), "Who is told, and how."),
         Key("retention", RETENTION, "How long things are kept."),
-        Key("external_url", _URL, "The dashboard's address as people open it; links in messages begin with it."),
-        Key("invariants_folder", _SHORT, "The folder of the invariants, relative to this file.", "`invariants`"),
+        Key("external_url", URL, "The dashboard's address as people open it; links in messages begin with it."),
+        Key("invariants_folder", SHORT, "The folder of the invariants, relative to this file.", "`invariants`"),
     ),
     {"database": "databases", "sources": "databases", "notifier": "notifiers", "channels": "notifiers"},
 )

@@ -26,6 +26,7 @@ MODULES = {
     "databases": "databases",
     "promote": "promote",
     "store": "store",
+    "rules": "rules",
     "json-schema": "schema",
     "pull-schema": "pull_schema",
     "demo": "demo",

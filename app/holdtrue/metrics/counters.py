@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 
@@ -14,6 +14,7 @@ from holdtrue.metrics import names
 from holdtrue.model import Outcome
 
 _BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_PUSHED = ("taken", "failed")
 _NOTIFIED = ("sent", "retried", "failed")
 
 
@@ -54,6 +55,11 @@ class Counters:
         self._missed = self._counter(names.MISSED)
         self._dropped = self._counter(names.LOST)
         self._notifications = self._counter(names.NOTIFICATIONS)
+        self._members: set[tuple[str, str]] = set()
+        self._pushes = self._counter(names.PUSHES)
+        self._last_push = Gauge(
+            names.LAST_PUSH.name, names.LAST_PUSH.help, names.LAST_PUSH.labels, registry=self.registry
+        )
         self._seconds = Histogram(
             names.RUN_SECONDS.name,
             names.RUN_SECONDS.help,
@@ -79,6 +85,27 @@ class Counters:
     def notified(self, notifier: str, outcome: Literal["sent", "retried", "failed"]) -> None:
         """We tried to send a message."""
         self._notifications.labels(notifier, outcome).inc()
+
+    def tells(self, members: Iterable[tuple[str, str]]) -> None:
+        """Whom we tell what fires from now on, as (notifier, member): their series exist, those of others end."""
+        wanted = set(members)
+        for gone in self._members - wanted:
+            self._last_push.remove(*gone)
+            for outcome in _PUSHED:
+                self._pushes.remove(*gone, outcome)
+        for new in wanted - self._members:
+            self._last_push.labels(*new).set_to_current_time()
+            for outcome in _PUSHED:
+                self._pushes.labels(*new, outcome)
+        self._members = wanted
+
+    def pushed(self, notifier: str, member: str, *, taken: bool) -> None:
+        """We told an Alertmanager what fires, and it took it, or not."""
+        if (notifier, member) not in self._members:
+            return  # it left the catalog while it was told
+        self._pushes.labels(notifier, member, "taken" if taken else "failed").inc()
+        if taken:
+            self._last_push.labels(notifier, member).set_to_current_time()
 
     def reloaded(self, *, successful: bool, at: datetime, generation: int | None = None) -> None:
         """We tried to load a catalog; ``generation`` is the one in force afterwards, if it changed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -17,6 +17,7 @@ from holdtrue.metrics.counters import Counters
 from holdtrue.metrics.series import Labels, Readings, read, without_the_store
 from holdtrue.model import Catalog
 from holdtrue.store import Store
+from holdtrue.store.records import Backlog
 
 _log = structlog.get_logger("holdtrue.metrics")
 
@@ -44,7 +45,7 @@ class Exposition:
         catalog = self._catalog()
         if catalog is not None:
             self._counters.begin_at_zero(
-                (one.name for one in catalog.config.databases), (one.name for one in catalog.config.notifiers)
+                (one.name for one in catalog.config.databases), (one.name for one in catalog.config.messengers)
             )
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Fixed(families))
@@ -58,7 +59,7 @@ class Exposition:
             limits = {one.name: one.max_lag.total_seconds() for one in catalog.config.databases}
             yield _by_one_label(names.MAX_LAG, limits)
         try:
-            owed_since = self._store.reads.backlog().owed_since
+            backlog = self._store.reads.backlog()
             readings = None
             if catalog is not None:
                 readings = read(catalog, self._store.reads.overview(), self._store.now())
@@ -67,16 +68,21 @@ class Exposition:
             yield _gauge(names.STORE_UP, 0)
             if self._last is not None:
                 yield from _per_pair(without_the_store(self._last, catalog))
+                away = {name: value for name, value in self._last.unreachable.items() if value}
+                yield _by_one_label(names.UNREACHABLE, away)
             return
         yield _gauge(names.STORE_UP, 1)
-        if owed_since is not None:
-            yield _gauge(names.OLDEST_OWED, owed_since.timestamp())
+        if backlog.owed_since is not None:
+            yield _gauge(names.OLDEST_OWED, backlog.owed_since.timestamp())
+        if catalog is not None:
+            yield _owed([one.name for one in catalog.config.messengers], backlog)
         if readings is None:
             return
         self._last = readings
         yield from _per_pair(readings.pairs)
         yield _by_one_label(names.ALERTS, readings.alerts)
         yield _by_one_label(names.OVERDUE, readings.overdue)
+        yield _by_one_label(names.UNREACHABLE, readings.unreachable)
 
 
 class _Fixed:
@@ -107,6 +113,15 @@ def _per_pair(pairs: Mapping[str, Mapping[Labels, float]]) -> Iterator[Family]:
 
 def _gauge(metric: names.Metric, value: float) -> Family:
     return GaugeMetricFamily(metric.name, metric.help, value=value)
+
+
+def _owed(notifiers: Iterable[str], backlog: Backlog) -> Family:
+    family = GaugeMetricFamily(names.OWED.name, names.OWED.help, labels=names.OWED.labels)
+    for notifier in notifiers:
+        waiting, failing = backlog.by_notifier.get(notifier, (0, 0))
+        family.add_metric((notifier, "waiting"), waiting)
+        family.add_metric((notifier, "failing"), failing)
+    return family
 
 
 def _by_one_label(metric: names.Metric, values: Mapping[str, float]) -> Family:

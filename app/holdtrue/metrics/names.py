@@ -56,6 +56,18 @@ OLDEST_OWED = Metric(
     "gauge",
     "Since when the oldest message that is owed and not sent has been owed. Absent while none is.",
 )
+OWED = Metric(
+    "holdtrue_owed_messages",
+    "gauge",
+    "Messages that are owed to a notifier: waiting for their first try, or failing and to be tried again.",
+    ("notifier", "state"),
+)
+UNREACHABLE = Metric(
+    "holdtrue_database_unreachable",
+    "gauge",
+    "1 while no replica of the database can be asked and an invariant on it is unchecked for that, else 0.",
+    ("database",),
+)
 MAX_LAG = Metric(
     "holdtrue_max_lag_seconds",
     "gauge",
@@ -108,6 +120,18 @@ NOTIFICATIONS = Metric(
     "Attempts of this process to send a message: sent, retried (will be tried again) or failed (given up).",
     ("notifier", "outcome"),
 )
+PUSHES = Metric(
+    "holdtrue_pushes_total",
+    "counter",
+    "Times this process told a member of an Alertmanager cluster what fires: taken or failed.",
+    ("notifier", "member", "outcome"),
+)
+LAST_PUSH = Metric(
+    "holdtrue_last_push_timestamp_seconds",
+    "gauge",
+    "When a member of an Alertmanager cluster last took a push of this process; before that, since when it should.",
+    ("notifier", "member"),
+)
 
 PER_PAIR = (VIOLATIONS, VIOLATIONS_NEW, FIRING, UNKNOWN, LAST_GOOD, INTERVAL)
 """The six series of semantics 10."""
@@ -117,6 +141,8 @@ METRICS = (
     ALERTS,
     OVERDUE,
     OLDEST_OWED,
+    OWED,
+    UNREACHABLE,
     MAX_LAG,
     STORE_UP,
     GENERATION,
@@ -130,4 +156,6 @@ METRICS = (
     MISSED,
     LOST,
     NOTIFICATIONS,
+    PUSHES,
+    LAST_PUSH,
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from holdtrue.alerting import verdict
+from holdtrue.alerting import unreachable, verdict
 from holdtrue.metrics.names import FIRING, INTERVAL, LAST_GOOD, UNKNOWN, VIOLATIONS, VIOLATIONS_NEW
 from holdtrue.model import AlertState, Catalog, Invariant, longest_gap
 from holdtrue.store.records import OverviewRow
@@ -26,6 +26,7 @@ class Readings:
     pairs: Mapping[str, Mapping[Labels, float]]
     alerts: Mapping[str, int]
     overdue: Mapping[str, int]
+    unreachable: Mapping[str, int]
 
 
 def read(catalog: Catalog, rows: Iterable[OverviewRow], now: datetime) -> Readings:
@@ -52,7 +53,8 @@ def read(catalog: Catalog, rows: Iterable[OverviewRow], now: datetime) -> Readin
             alerts[row.alert.state.value] += 1
         if row.next_due is not None and row.next_due < now - OVERDUE_AFTER:
             overdue[database] += 1
-    return Readings(pairs, alerts, overdue)
+    away = unreachable((row.standing, row.unchecked) for row in by_pair.values())
+    return Readings(pairs, alerts, overdue, {one.name: int(one.name in away) for one in catalog.config.databases})
 
 
 def without_the_store(last: Readings, catalog: Catalog | None) -> dict[str, dict[Labels, float]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from holdtrue.model.invariants import Invariant
 from holdtrue.model.runs import Outcome, Sample
 from holdtrue.model.waivers import Accept, ToldEnd
 
@@ -146,6 +147,8 @@ class Episode:
     acknowledged_by: str = ""
     acknowledged_at: datetime | None = None
     note: str = ""
+    fired_as: str = ""
+    """The invariant's name when people were first told: an alert keeps its labels though the invariant is renamed."""
 
     @property
     def open(self) -> bool:
@@ -278,6 +281,20 @@ class Parcel:
     now: datetime
     thread: Thread | None = None
     health_sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What the catalog adds to an episode; ``invariant`` is None if it has left the catalog.
+
+    ``links`` are (label, address) with nothing of a row in them but safe columns.
+    """
+
+    description: str = ""
+    runbook_url: str = ""
+    links: tuple[tuple[str, str], ...] = ()
+    page_url: str = ""
+    invariant: Invariant | None = None
 
 
 @dataclass(frozen=True, slots=True)

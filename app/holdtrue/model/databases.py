@@ -70,17 +70,29 @@ class DatabaseConfig:
     schema_file: str | None = None
 
 
+Option = Secret | str | bool | int | timedelta | tuple[Secret, ...]
+"""The value of a notifier's option."""
+
+STATE_KINDS = frozenset({"alertmanager"})
+"""The kinds of notifier that carry state: to them a message withheld would be an end."""
+
+
 @dataclass(frozen=True, slots=True)
 class NotifierConfig:
     """A configured way to tell people; ``options`` are the kind's own."""
 
     name: str
     kind: str
-    options: tuple[tuple[str, Secret | str | bool | int], ...] = ()
+    options: tuple[tuple[str, Option], ...] = ()
 
-    def option(self, key: str) -> Secret | str | bool | int | None:
+    def option(self, key: str) -> Option | None:
         """The option's value, or None."""
         return dict(self.options).get(key)
+
+    @property
+    def carries_state(self) -> bool:
+        """Whether it is told what fires, again and again, instead of being owed messages (semantics 7.6)."""
+        return self.kind in STATE_KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +128,16 @@ class ServiceConfig:
     notifiers: tuple[NotifierConfig, ...] = ()
     retention: Retention = field(default_factory=Retention)
     external_url: str = ""
+
+    @property
+    def messengers(self) -> tuple[NotifierConfig, ...]:
+        """The notifiers that messages are owed to."""
+        return tuple(one for one in self.notifiers if not one.carries_state)
+
+    @property
+    def state_keepers(self) -> tuple[NotifierConfig, ...]:
+        """The notifiers that are told what fires (semantics 7.6)."""
+        return tuple(one for one in self.notifiers if one.carries_state)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,28 @@
 """the Notifier protocol and its kinds, one module each"""
 
-from holdtrue.notifiers.kinds import KINDS, build_notifier
+from holdtrue.notifiers.alertmanager import Alertmanager, Member, Problem
+from holdtrue.notifiers.alertmanager_alerts import Labels, StateAlert, bodies, of_database, of_episode
+from holdtrue.notifiers.alertmanager_silences import LabelMatch, SilenceAnswer, expire, silence
+from holdtrue.notifiers.kinds import KINDS, STATE_KEEPERS, build_notifier, build_state_keeper
 from holdtrue.notifiers.notifier import MAY_HAVE_ARRIVED, Notifier
 
-__all__ = ["KINDS", "MAY_HAVE_ARRIVED", "Notifier", "build_notifier"]
+__all__ = [
+    "KINDS",
+    "MAY_HAVE_ARRIVED",
+    "STATE_KEEPERS",
+    "Alertmanager",
+    "LabelMatch",
+    "Labels",
+    "Member",
+    "Notifier",
+    "Problem",
+    "SilenceAnswer",
+    "StateAlert",
+    "bodies",
+    "build_notifier",
+    "build_state_keeper",
+    "expire",
+    "of_database",
+    "of_episode",
+    "silence",
+]

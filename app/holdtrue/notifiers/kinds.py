@@ -6,11 +6,26 @@ from collections.abc import Callable, Mapping
 
 from holdtrue.errors import SettingsRefused
 from holdtrue.model import NotifierConfig
+from holdtrue.notifiers.alertmanager import Alertmanager, build_alertmanager
 from holdtrue.notifiers.notifier import Notifier
 from holdtrue.notifiers.slack import build_slack
 
 KINDS: Mapping[str, Callable[[NotifierConfig, Mapping[str, str]], Notifier]] = {"slack": build_slack}
 """Every kind with what builds it; a new kind is a module and a line here."""
+
+STATE_KEEPERS: Mapping[str, Callable[[NotifierConfig, Mapping[str, str]], Alertmanager]] = {
+    "alertmanager": build_alertmanager
+}
+"""The kinds that are told what fires, and are owed no messages (semantics 7.6)."""
+
+
+def build_state_keeper(config: NotifierConfig, environ: Mapping[str, str]) -> Alertmanager:
+    """Make the cluster that ``config`` describes; see `build_notifier`.
+
+    Raises:
+        SettingsRefused: a secret or a file cannot be read.
+    """
+    return STATE_KEEPERS[config.kind](config, environ)
 
 
 def build_notifier(config: NotifierConfig, environ: Mapping[str, str]) -> Notifier:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from sqlalchemy import Connection, and_, func, or_, select
 
@@ -11,6 +12,7 @@ from holdtrue.errors import NotFound
 from holdtrue.model import AlertState, Episode, KeyState, Novelty, Outcome, Run, Situation, Subject
 from holdtrue.store import bodies, rows
 from holdtrue.store.accepts import Ends, ends_of
+from holdtrue.store.among import among
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.records import AlertDetail, KeptEvidence, Review
 from holdtrue.store.situations import EPISODES, Decisions, known_of, lock_entries, situations_of
@@ -101,6 +103,23 @@ class Alerts:
             query = query.where(episodes.c.id < before)
         with self._engine.read() as connection:
             return tuple(rows.episode_of(row) for row in connection.execute(query))
+
+    def firing(self) -> tuple[Episode, ...]:
+        """Every episode that fires now, of both subjects, the oldest first."""
+        query = EPISODES.where(episodes.c.state != AlertState.RESOLVED.value).order_by(episodes.c.id)
+        with self._engine.read() as connection:
+            found = [rows.episode_of(row) for row in connection.execute(query)]
+        return tuple(one for one in found if one.state is AlertState.FIRING)
+
+    def ended(self, *, ids: Collection[int] = (), since: datetime | None = None) -> tuple[Episode, ...]:
+        """Episodes that fired and have ended: those of ``ids``, or all that ended ``since`` then."""
+        query = EPISODES.where(episodes.c.state == AlertState.RESOLVED.value, episodes.c.fired_at.is_not(None))
+        if since is not None:
+            query = query.where(episodes.c.ended_at >= since)
+        else:
+            query = query.where(among(episodes.c.id, sorted(ids)))
+        with self._engine.read() as connection:
+            return tuple(rows.episode_of(row) for row in connection.execute(query.order_by(episodes.c.id)))
 
     def find_open(self, invariant: str, database: str | None = None) -> tuple[Episode, ...]:
         """Open violation episodes of an invariant, on one database or on all."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, Select, and_, func, or_, select
+from sqlalchemy import Row, Select, and_, case, func, or_, select
 
 from holdtrue.alerting import OverBudget, first_day, least_budget, over_budget
 from holdtrue.model import (
@@ -317,12 +317,22 @@ class Reads:
         with self._engine.read() as connection:
             now = self._engine.now(connection)
             pending = messages.c.state == MessageState.PENDING.value
-            oldest, count = connection.execute(select(func.min(messages.c.owed_at), func.count()).where(pending)).one()
+            tried = func.sum(case((messages.c.problem != "", 1), else_=0))
+            owed = connection.execute(
+                select(messages.c.notifier, func.min(messages.c.owed_at), func.count(), tried)
+                .where(pending)
+                .group_by(messages.c.notifier)
+            ).all()
             free = or_(entries.c.lease_until.is_(None), entries.c.lease_until < now)
             due = connection.execute(
                 select(func.min(entries.c.claimable_at)).where(and_(entries.c.claimable_at <= now, free))
             ).scalar()
-        return Backlog(owed_since=oldest, due_since=due, pending=count)
+        return Backlog(
+            owed_since=min((since for _, since, _, _ in owed), default=None),
+            due_since=due,
+            pending=sum(count for _, _, count, _ in owed),
+            by_notifier={notifier: (count - int(failing), int(failing)) for notifier, _, count, failing in owed},
+        )
 
 
 # The columns that a standing is made of, and no position: at 10,000 entries each column is felt.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
 from holdtrue.model import (
@@ -247,6 +247,8 @@ class Backlog:
     owed_since: datetime | None
     due_since: datetime | None
     pending: int
+    by_notifier: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """How many wait for their first try, and how many were tried and have not arrived."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,6 +245,7 @@ _EPISODE_PLAIN = (
     "acknowledged_by",
     "acknowledged_at",
     "note",
+    "fired_as",
 )
 
 

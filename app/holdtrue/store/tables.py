@@ -237,6 +237,8 @@ episodes = Table(
     Column("acknowledged_by", Words, nullable=False),
     Column("acknowledged_at", Moment),
     Column("note", Words, nullable=False),
+    # The invariant's name when it fired: an alert keeps its labels (semantics 7.6).
+    Column("fired_as", Words, nullable=False, server_default=""),
     Index(None, "entry_id", "subject", "id"),
     # One open episode per entry and subject, whatever races.
     Index(
