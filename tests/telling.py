@@ -151,3 +151,10 @@ class Service:
         for one in self.opened:
             one.stop()
         self.store.close()
+
+
+def push(pushing: Pushing) -> int:
+    """One round to its end; how many members were told something."""
+    given = pushing.round()
+    assert pushing.wait_until_idle(20)
+    return given

@@ -15,18 +15,17 @@ import httpx2
 import pytest
 import yaml
 
-from holdtrue.model import AlertState, Episode, NotifierConfig, Secret, Subject
+from holdtrue.model import AlertState, Episode, Subject
 from holdtrue.notifiers import (
     Alertmanager,
     LabelMatch,
     bodies,
-    build_state_keeper,
     expire,
     of_database,
     of_episode,
     silence,
 )
-from servers.alertmanager import AlertmanagerServer, Program, Webhook, free_port
+from servers.alertmanager import AlertmanagerServer, Program, Webhook, cluster_of, free_port
 from servers.postgres import PostgresPrimary
 from servers.service import Serving, holdtrue, until
 
@@ -199,11 +198,6 @@ EPISODE = replace(
     fired_at=NOON,
     count=2,
 )
-
-
-def cluster_of(*urls: str) -> Alertmanager:
-    options = (("urls", tuple(map(Secret, urls))),)
-    return build_state_keeper(NotifierConfig("cluster", "alertmanager", options), {})
 
 
 def tell(cluster: Alertmanager, *alerts: Any) -> None:

@@ -16,6 +16,7 @@ from holdtrue.web import create_app
 from scenes import Scene
 from scenes.refunds import refunds_world
 from scenes.serving import Calls, client_over, web_service
+from servers.alertmanager import MemberStub
 from servers.postgres import PostgresPrimary
 from stores import Clock, House
 
@@ -100,3 +101,19 @@ def calls(shared: tuple[Scene, Calls, FastAPI]) -> Calls:
 @pytest.fixture
 def client(shared: tuple[Scene, Calls, FastAPI]) -> TestClient:
     return client_over(shared[2])
+
+
+@pytest.fixture
+def member() -> Iterator[MemberStub]:
+    """A member of an Alertmanager cluster that answers by script."""
+    stub = MemberStub()
+    yield stub
+    stub.close()
+
+
+@pytest.fixture
+def other() -> Iterator[MemberStub]:
+    """Another one."""
+    stub = MemberStub()
+    yield stub
+    stub.close()

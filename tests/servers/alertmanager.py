@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 
 import httpx2
 
+from holdtrue.model import NotifierConfig, Secret
+from holdtrue.notifiers import Alertmanager, build_state_keeper
 from servers.service import until
 
 CONFIG = """
@@ -207,3 +210,9 @@ class MemberStub:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(10)
+
+
+def cluster_of(*urls: str, environ: Mapping[str, str] | None = None, **options: Any) -> Alertmanager:
+    """The cluster as ``holdtrue.yaml`` would name it."""
+    said = {"urls": tuple(map(Secret, urls)), **options}
+    return build_state_keeper(NotifierConfig("cluster", "alertmanager", tuple(said.items())), environ or {})
