@@ -1,4 +1,5 @@
--- The tables that invariants/refunds.yaml reads, as PostgreSQL and SQLite both understand them. It holds no rows.
+-- The tables that invariants/refunds.yaml reads, as PostgreSQL and SQLite both understand them; MariaDB and MySQL want
+-- `key` in backticks. It holds no rows.
 CREATE TABLE accounts (
     id varchar(32) PRIMARY KEY,
     credit_balance_eur numeric(12, 2) NOT NULL DEFAULT 0,

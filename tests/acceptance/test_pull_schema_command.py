@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from holdtrue.cli import run
+from servers.mariadb import ADMIN, FreshMariadb
 from servers.postgres import FreshDatabase, wait_for_replay
 
 INVARIANTS = """
@@ -119,6 +120,61 @@ def test_the_schema_of_a_replica_is_written_with_its_parents_and_makes_a_scratch
     )
     assert tested.returncode == 0, tested.stdout
     assert "note: sales.lines refers to rows of sales.orders that the example leaves out" in tested.stdout
+
+
+MARIADB = [
+    "CREATE TABLE customers (id bigint PRIMARY KEY AUTO_INCREMENT, email varchar(100) NOT NULL UNIQUE)",
+    (
+        "CREATE TABLE orders (id int PRIMARY KEY, customer_id bigint NOT NULL, parent int,"
+        " FOREIGN KEY (customer_id) REFERENCES customers (id), FOREIGN KEY (parent) REFERENCES orders (id))"
+    ),
+    (
+        "CREATE TABLE `lines` (id int PRIMARY KEY, order_id int NOT NULL, amount decimal(10, 2) CHECK (amount > -100),"
+        " state enum('open', 'sh''ut') NOT NULL, at timestamp(6) NOT NULL DEFAULT current_timestamp(6),"
+        " twice decimal(12, 2) GENERATED ALWAYS AS (amount * 2) STORED, KEY `an index` (amount),"
+        " CONSTRAINT of_order FOREIGN KEY (order_id) REFERENCES orders (id))"
+    ),
+    "CREATE TABLE elsewhere (id int)",
+    "CREATE VIEW open_lines AS SELECT id FROM `lines` WHERE state = 'open'",
+    "CREATE TRIGGER watch BEFORE INSERT ON `lines` FOR EACH ROW SET @x = 1",
+    "INSERT INTO customers (email) VALUES ('private-4711@example.com'), ('private-4712@example.com')",
+]
+
+
+def test_the_schema_of_a_mariadb_replica_makes_a_scratch_database(
+    tmp_path: Path, holdtrue: Holdtrue, mariadb_database: FreshMariadb
+) -> None:
+    mariadb_database.execute(MARIADB)
+    invariants = INVARIANTS.replace("sales.lines", "`lines`", 1).replace("sales.lines", "lines")
+    invariants += "  - {name: viewed, sql: SELECT id FROM open_lines WHERE id < 0}\n"
+    write(tmp_path, "${SHOP_URL}", invariants, dialect="mysql")
+    said = holdtrue("pull-schema", "shop", "--out", "shop.sql", SHOP_URL=mariadb_database.replica_url)
+    assert (said.returncode, said.stdout) == (0, "wrote 3 tables to shop.sql: customers, lines, orders\n"), said.stderr
+    assert said.stderr.splitlines() == [
+        "left out: view open_lines, and the tables that it alone reads",
+        "left out: triggers: this login may not see whether there are any (that takes the right TRIGGER)",
+    ]
+    seeing = mariadb_database.replica.url(mariadb_database.name, user=ADMIN)
+    assert "left out: trigger watch on lines\n" in holdtrue("pull-schema", "shop", SHOP_URL=seeing).stderr
+    text = (tmp_path / "shop.sql").read_text()
+    assert "elsewhere" not in text
+    assert "private-471" not in text
+    assert "AUTO_INCREMENT=" not in text
+    for part in (
+        "enum('open','sh''ut')",
+        "GENERATED ALWAYS AS",
+        "CHECK (`amount` > -100)",
+        "KEY `an index`",
+        "`of_order`",
+    ):
+        assert part in text
+    assert text.index("CREATE TABLE `customers`") < text.index("CREATE TABLE `lines`")
+
+    tested = holdtrue(
+        "test", HOLDTRUE_SCRATCH_MYSQL_URL=mariadb_database.primary.url(user=ADMIN), SHOP_URL="mysql://127.0.0.1:1/x"
+    )
+    assert tested.returncode == 0, tested.stdout
+    assert "note: lines refers to rows of orders that the example leaves out" in tested.stdout
 
 
 def test_the_schema_of_a_file_is_written_byte_for_byte_to_a_pipe(tmp_path: Path) -> None:

@@ -179,9 +179,9 @@ def test_the_servers_words_are_for_the_callers_terminal_alone(databases: Databas
 
 
 def test_a_time_limit_ends_the_statement(databases: Databases) -> None:
-    answer = ask(databases, invariant(ENDLESS, timeout=timedelta(milliseconds=300)))
+    answer = ask(databases, invariant(ENDLESS, timeout=timedelta(seconds=2)))
     assert failed(answer).reason is FailureReason.TIMEOUT
-    assert failed(answer).sentence == "timeout after 0.3 s"
+    assert failed(answer).sentence == "timeout after 2 s"
     assert isinstance(ask(databases, invariant("SELECT id FROM t")), Examined)
 
 
@@ -193,11 +193,11 @@ def test_rows_that_arrived_before_the_time_limit_are_proof(databases: Databases)
         def take(_row: object) -> None:
             if not seen:
                 seen.append(time.monotonic())
-                wait_until(lambda: time.monotonic() > seen[0] + 0.5, "the time is up")
+                wait_until(lambda: time.monotonic() > seen[0] + 3, "the time is up")
 
         return take
 
-    rule = invariant("SELECT range AS id FROM range(1000000)", timeout=timedelta(milliseconds=500))
+    rule = invariant("SELECT range AS id FROM range(1000000)", timeout=timedelta(seconds=3))
     answer = ask(databases, rule, also=slow)
     assert isinstance(answer, Examined)
     assert (answer.outcome, answer.complete) == (Outcome.VIOLATED, False)
@@ -311,11 +311,11 @@ def test_a_driver_that_does_not_come_back_is_left_behind_and_counted(
 
     event.listen(Engine, "connect", hang)
     try:
-        rule = invariant("SELECT hang() AS id", timeout=timedelta(milliseconds=200))
+        rule = invariant("SELECT hang() AS id", timeout=timedelta(seconds=2))
         for _ in range(2):
             failure = failed(ask(databases, rule))
             assert failure.reason is FailureReason.TIMEOUT
-            assert failure.sentence == "timeout after 0.2 s; the driver cannot end it, and it may still run there"
+            assert failure.sentence == "timeout after 2 s; the driver cannot end it, and it may still run there"
         assert databases.free_places("db") == 4
         assert failed(ask(databases, rule)).reason is FailureReason.BUSY
         release.set()

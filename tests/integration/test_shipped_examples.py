@@ -1,4 +1,4 @@
-"""Every shipped invariant is proven by its examples on SQLite and PostgreSQL, and a broken twin of each is caught."""
+"""Every shipped invariant is proven by its examples on SQLite, PostgreSQL and MariaDB, and a broken twin of each is caught."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ import pytest
 
 from holdtrue.cli import run
 from holdtrue.demo.place import REPLICA_VARIABLE, Place
+from servers.mariadb import ADMIN, MariadbPrimary
 from servers.postgres import PostgresPrimary
 
 ROOT = Path(__file__).parents[2]
 STARTER = ROOT / "app" / "holdtrue" / "catalog" / "starter"
 DEMO = ROOT / "app" / "holdtrue" / "demo" / "invariants" / "refunds.yaml"
-URLS = {"sqlite": "sqlite:///absent.db", "postgresql": "postgresql://nobody@127.0.0.1:1/absent"}
+URLS = {
+    "sqlite": "sqlite:///absent.db",
+    "postgresql": "postgresql://nobody@127.0.0.1:1/absent",
+    "mysql": "mysql://nobody@127.0.0.1:1/absent",
+}
 SHIPPED = {"refunds.yaml": ("payments", "refunds.sql"), "starter.yaml": ("app", "starter.sql")}
 
 
@@ -28,12 +33,16 @@ Tested = Callable[..., tuple[int, dict[str, dict[str, Any]]]]
 
 @pytest.fixture
 def holdtrue_test(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, postgres_primary: PostgresPrimary
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    postgres_primary: PostgresPrimary,
+    mariadb_primary: MariadbPrimary,
 ) -> Tested:
     """Run ``holdtrue test`` in a folder: its exit code, and its answers by invariant."""
     for name in [one for one in os.environ if one.startswith("HOLDTRUE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOLDTRUE_SCRATCH_URL", postgres_primary.url())
+    monkeypatch.setenv("HOLDTRUE_SCRATCH_MYSQL_URL", mariadb_primary.url(user=ADMIN))
     monkeypatch.setenv(REPLICA_VARIABLE, URLS["postgresql"])
 
     def tested(folder: Path) -> tuple[int, dict[str, dict[str, Any]]]:
@@ -52,7 +61,9 @@ def place(folder: Path, name: str, dialect: str) -> Path:
     database, schema = SHIPPED[name]
     (folder / "invariants").mkdir()
     shutil.copy(ROOT / "invariants" / name, folder / "invariants" / name)
-    shutil.copy(ROOT / "schemas" / schema, folder / schema)
+    ddl = (ROOT / "schemas" / schema).read_text()
+    # MariaDB and MySQL take `key` for a word of their own where it stands alone.
+    (folder / schema).write_text(ddl.replace("    key varchar", "    `key` varchar") if dialect == "mysql" else ddl)
     settings = {
         "replicas": [{"name": "r", "url": URLS[dialect]}],
         "schema_file": schema,
@@ -77,7 +88,7 @@ def test_every_file_that_ships_is_proven_here() -> None:
     assert {path.name for path in (ROOT / "schemas").iterdir()} == {schema for _, schema in SHIPPED.values()}
 
 
-@pytest.mark.parametrize("dialect", URLS)
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
 def test_the_demos_invariants_are_proven_on_the_demos_own_tables(
     tmp_path: Path, holdtrue_test: Tested, dialect: str
 ) -> None:
@@ -113,7 +124,8 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("dialect", URLS)
+# On MariaDB and MySQL the first twin says the same: their texts are equal whatever the case of a letter.
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_weakened_or_a_stricter_text_is_caught(
     tmp_path: Path, holdtrue_test: Tested, name: str, dialect: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
@@ -13,6 +13,7 @@ from typing import Any, Final
 import pymysql
 from pymysql.connections import Connection
 
+from holdtrue.databases.describing import Described
 from holdtrue.databases.facts import MysqlFacts
 from holdtrue.databases.freshness import Fresh
 from holdtrue.databases.heartbeat import Beat, beat_age, decide_beat
@@ -41,6 +42,7 @@ from holdtrue.databases.mysql_opening import (
     standing_statement,
     status_statement,
 )
+from holdtrue.databases.mysql_schema import describe_with_parents
 from holdtrue.databases.mysql_text import refuse_unless_reading
 from holdtrue.databases.mysql_wire import DRIVER_FAULTS, END_SECONDS, Stopped, Wire
 from holdtrue.model import (
@@ -316,6 +318,16 @@ class MysqlLink:
             )
         except Stopped as stopped:
             return self._of_server(stopped.failure)
+
+    def describe(self, tables: Sequence[str]) -> Described | Failure:
+        """The DDL of tables and their parents, as the server writes it."""
+        refusal = self._unusable()
+        if refusal is not None:
+            return refusal
+        try:
+            return describe_with_parents(self, tables, self._limits.statement)
+        except Stopped as stopped:
+            return stopped.failure
 
     def end(self) -> bool:
         """Roll back; the session forgets locks, settings and variables (semantics 3.6)."""

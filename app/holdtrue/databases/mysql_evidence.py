@@ -219,13 +219,18 @@ def _describe(taken: _Taken) -> tuple[str, tuple[str, ...]]:
     # Parents first, so that it can be loaded.
     for table in reversed(taken.tables.values()):
         _, text, *_ = taken.query(f"SHOW CREATE TABLE {table.reference}", 1)[0]
-        made.append(_COUNTER.sub("", str(text)) + ";")
+        made.append(without_counter(str(text)) + ";")
         triggers = (
             "SELECT trigger_name FROM information_schema.triggers"
             f" WHERE event_object_schema = {literal(table.schema)} AND event_object_table = {literal(table.name)}"
         )
         left_out.extend(f"trigger {name} on {table.shown}" for (name,) in taken.query(triggers))
     return "\n".join(made) + "\n", tuple(left_out)
+
+
+def without_counter(ddl: str) -> str:
+    """A table's DDL as the server writes it, without how far its numbers have come: that tells how many rows there are."""
+    return _COUNTER.sub("", ddl)
 
 
 def quote(identifier: str) -> str:

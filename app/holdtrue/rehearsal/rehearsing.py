@@ -24,14 +24,16 @@ from holdtrue.model import (
     ReplicaConfig,
     Secret,
 )
+from holdtrue.rehearsal.mysql_server import MysqlScratchServer
 from holdtrue.rehearsal.proofs import Kind, Proof, Proven, Result, Trial, judge_example, prove
 from holdtrue.rehearsal.scratch import Scratch, ScratchFailed
+from holdtrue.rehearsal.scratch_mysql import MysqlScratch
 from holdtrue.rehearsal.scratch_postgresql import PostgresScratch
 from holdtrue.rehearsal.scratch_sqlite import SqliteScratch
 from holdtrue.rehearsal.servers import ScratchServer
 
 _URL: Final = "SCRATCH"
-_OFFERED: Final = (Dialect.SQLITE, Dialect.POSTGRESQL)
+_OFFERED: Final = (Dialect.SQLITE, Dialect.POSTGRESQL, Dialect.MYSQL)
 
 _Alike = tuple[Dialect, str | None, str, str | None]
 """What makes the scratch databases of two databases the same."""
@@ -149,6 +151,8 @@ class _Scratches:
     def __enter__(self) -> _Scratches:
         self._server = ScratchServer(self.environ)
         self._stack.callback(self._server.close)
+        self._mysql_server = MysqlScratchServer(self.environ)
+        self._stack.callback(self._mysql_server.close)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -178,6 +182,11 @@ class _Scratches:
         scratch: Scratch
         if config.dialect is Dialect.SQLITE:
             scratch = SqliteScratch(ddl, shown=shown)
+        elif config.dialect is Dialect.MYSQL:
+            server = self._mysql_server.url()
+            scratch = MysqlScratch(
+                ddl, shown=shown, server=server, ours=self._mysql_server.is_ours, timezone=config.timezone
+            )
         else:
             scratch = PostgresScratch(
                 ddl,
