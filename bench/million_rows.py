@@ -88,7 +88,8 @@ def mariadb(rows: int) -> Iterator[DatabaseConfig]:
             cursor = connection.cursor()
             cursor.execute("CREATE DATABASE bench")
             cursor.execute(
-                f"CREATE TABLE bench.big ENGINE = InnoDB AS SELECT seq AS id, repeat('x', 200) AS pad FROM bench.seq_1_to_{rows}"
+                "CREATE TABLE bench.big ENGINE = InnoDB AS"
+                f" SELECT seq AS id, repeat('x', 200) AS pad FROM bench.seq_1_to_{rows}"
             )
         yield config(Dialect.MYSQL, url.replace("localhost/", "localhost/bench"))
     finally:
