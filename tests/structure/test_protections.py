@@ -115,7 +115,7 @@ HELD: dict[tuple[str, str], tuple[str, ...]] = {
     ),
     ("examples (`holdtrue test`)", "MariaDB"): (
         f"{TESTED}::test_each_invariant_is_judged_by_its_examples_and_the_exit_code_is_the_worst",
-        f"{TESTED}::test_a_server_that_is_somebodys_is_touched_in_our_own_database_alone",
+        "tests/acceptance/test_test_on_mariadb.py::test_a_server_that_is_somebodys_is_touched_in_our_own_database_alone",
     ),
     ("examples (`holdtrue test`)", "SQLite"): (
         f"{TESTED}::test_each_invariant_is_judged_by_its_examples_and_the_exit_code_is_the_worst",
