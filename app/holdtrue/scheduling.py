@@ -199,7 +199,7 @@ class Scheduler:
     def _free(self, catalog: Catalog) -> dict[str, int]:
         with self._lock:
             waiting = Counter(database for _, database in self._held)
-        return {one.name: max(0, one.concurrency * _AHEAD - waiting[one.name]) for one in catalog.config.databases}
+        return {one.name: max(0, one.places * _AHEAD - waiting[one.name]) for one in catalog.config.databases}
 
     def _hand_over(self, claim: Claim, catalog: Catalog) -> None:
         database = catalog.database(claim.database)
@@ -209,11 +209,11 @@ class Scheduler:
             if self._stopping.is_set():
                 return
             size, pool = self._pools.get(claim.database, (0, None))
-            if pool is None or size != database.concurrency:
+            if pool is None or size != database.places:
                 if pool is not None:
                     pool.shutdown(wait=False)
-                pool = ThreadPoolExecutor(database.concurrency, thread_name_prefix=f"holdtrue-{claim.database}")
-                self._pools[claim.database] = (database.concurrency, pool)
+                pool = ThreadPoolExecutor(database.places, thread_name_prefix=f"holdtrue-{claim.database}")
+                self._pools[claim.database] = (database.places, pool)
             self._held[claim.invariant, claim.database] = claim
         try:
             begun = pool.submit(self._run, claim)

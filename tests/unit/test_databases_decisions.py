@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdtrue.databases.choosing import Candidate, order, speak_for
+from holdtrue.databases.choosing import BAD, Candidate, choose, speak_for
 from holdtrue.databases.columns import unique_names
 from holdtrue.databases.freshness import Fresh, Signs, check_position, decide_freshness, read_lsn
 from holdtrue.databases.looks import Limits
@@ -163,24 +163,63 @@ def test_names_are_unique_and_the_given_ones_stay_where_they_can(names: list[str
         assert ours.startswith(given_name)
 
 
-@given(
-    st.lists(
-        st.builds(Candidate, st.uuids().map(str), st.sampled_from([True, False, None]), st.integers(0, 3)),
-        min_size=1,
-        max_size=6,
+candidate_lists = st.lists(
+    st.builds(
+        Candidate, st.uuids().map(str), st.sampled_from([True, False, None]), st.integers(0, 4), near=st.booleans()
     ),
-    st.integers(0, 99),
+    min_size=1,
+    max_size=6,
 )
-def test_every_replica_is_tried_and_good_ones_first(candidates: list[Candidate], turn: int) -> None:
-    tried = order(candidates, turn)
-    assert sorted(tried) == sorted(one.name for one in candidates)
-    rank = {one.name: {True: 0, None: 1, False: 2}[one.up] for one in candidates}
-    assert [rank[name] for name in tried] == sorted(rank.values())
 
 
-def test_equal_replicas_take_turns() -> None:
-    candidates = [Candidate("a", True, 0), Candidate("b", True, 0)]
-    assert {order(candidates, turn)[0] for turn in range(2)} == {"a", "b"}
+@given(candidate_lists, st.integers(0, 99), st.integers(1, 4))
+def test_the_usable_fresh_and_least_busy_replica_is_asked_within_its_places(
+    candidates: list[Candidate], turn: int, places: int
+) -> None:
+    """Design 6: usable before unknown, near before far, then the least busy; never more looks on one than its places."""
+    name = choose(candidates, turn, places)
+    worth = [one for one in candidates if one.up is not False] or candidates
+    free = [one for one in worth if one.busy < places]
+    if name is None:
+        assert not free
+        return
+    (chosen,) = [one for one in candidates if one.name == name]
+    assert chosen in free
+    for other in free:
+        assert chosen.rank <= other.rank
+        assert chosen.rank < other.rank or chosen.busy <= other.busy
+
+
+@given(candidate_lists, st.integers(0, 99), st.integers(1, 4))
+def test_a_bad_replica_is_asked_only_if_there_is_no_other(candidates: list[Candidate], turn: int, places: int) -> None:
+    """A place on a good one is worth waiting for; alone a bad one is asked, since only that shows that it is back."""
+    bad = {one.name for one in candidates if one.rank == BAD}
+    name = choose(candidates, turn, places)
+    if len(bad) < len(candidates):
+        assert name not in bad
+    elif any(one.busy < places for one in candidates):
+        assert name in bad
+
+
+@given(candidate_lists, st.integers(1, 4))
+def test_every_replica_is_asked_in_the_end_if_all_that_were_asked_would_not_do(
+    candidates: list[Candidate], places: int
+) -> None:
+    """Each look goes on to the next that it has not asked yet."""
+    left = [replace(one, busy=0) for one in candidates]
+    asked = []
+    while left:
+        name = choose(left, len(asked), places)
+        assert name is not None
+        asked.append(name)
+        left = [one for one in left if one.name != name]
+    assert len(asked) == len(candidates)
+
+
+@given(st.integers(2, 5), st.integers(0, 99))
+def test_equal_replicas_take_turns(count: int, start: int) -> None:
+    candidates = [Candidate(f"r{place}", up=True, busy=0) for place in range(count)]
+    assert len({choose(candidates, start + turn, 1) for turn in range(count)}) == count
 
 
 def test_several_failures_speak_with_each_ones_own_reason() -> None:

@@ -253,7 +253,7 @@ DATABASE: Final = Group(
         Key("allow_primary", Flag(), "Must be true for a primary, and for a SQLite file.", "false"),
         Key("timezone", Text(meaning="a time zone", limit=64, lines=False), "The session's time zone.", "UTC"),
         Key("search_path", SHORT, "The session's search path.", "the role's own"),
-        Key("concurrency", Whole(1, 256), "How many runs ask this database at once.", "4"),
+        Key("concurrency", Whole(1, 256), "How many runs ask each replica at once.", "4"),
         Key(
             "safe_columns",
             ListOf(_COLUMN, unique=True),

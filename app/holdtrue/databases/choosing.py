@@ -1,4 +1,4 @@
-"""decides in which order replicas are tried, and which failure speaks for all of them (pure)"""
+"""decides which replica is asked next, and which failure speaks for all of them (pure)"""
 
 from __future__ import annotations
 
@@ -21,26 +21,38 @@ _RANK = (
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One replica as the choice sees it: whether its last look was good, and how many looks are on it now."""
+    """One replica as the choice sees it.
+
+    ``up`` is whether its last look was good, ``near`` that it was not far behind then, ``busy`` how many looks are on it now.
+    """
 
     name: str
     up: bool | None
     busy: int
+    near: bool = True
+
+    @property
+    def rank(self) -> int:
+        """How welcome it is: near ones, then those that lag, then unknown ones, then bad ones."""
+        if self.up:
+            return 0 if self.near else 1
+        return 2 if self.up is None else 3
 
 
-def order(candidates: Sequence[Candidate], turn: int) -> tuple[str, ...]:
-    """Good ones first, then unknown, then bad; among equals the least busy, then taking turns.
+BAD = 3
+"""The rank of a replica that would not do when it was asked last."""
 
-    A bad replica is still tried last: only asking again can show that it is back.
+
+def choose(candidates: Sequence[Candidate], turn: int, places: int) -> str | None:
+    """The replica to ask next; None where each one that is worth asking has all its ``places`` taken.
+
+    The most welcome comes first, among equals the least busy, then by turns. While there is another, a bad one is not asked:
+    a place on a good one is worth waiting for. Alone it still is asked, since only asking can show that it is back.
     """
     count = len(candidates)
-    if count == 1:
-        return (candidates[0].name,)
-    ranked = [
-        ({True: 0, None: 1, False: 2}[one.up], one.busy, (place - turn) % count, one.name)
-        for place, one in enumerate(candidates)
-    ]
-    return tuple(name for *_, name in sorted(ranked))
+    worth = [(place, one) for place, one in enumerate(candidates) if one.rank < BAD] or list(enumerate(candidates))
+    free = [(one.rank, one.busy, (place - turn) % count, one.name) for place, one in worth if one.busy < places]
+    return min(free)[-1] if free else None
 
 
 def speak_for(failures: Sequence[tuple[str, Failure]]) -> Failure:

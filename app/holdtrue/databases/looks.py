@@ -67,18 +67,21 @@ class Ahead:
 class Limits:
     """How long a look may take, fixed when it opens.
 
-    ``statement`` bounds the text, ``lock_wait`` each lock; ``declared`` is the time limit as people know it.
+    ``statement`` bounds the text, ``lock_wait`` each lock; ``declared`` is the time limit as people know it. ``opening`` is how
+    long the server may take to answer the opening: one that hangs must leave time to ask another.
     """
 
     statement: timedelta
     lock_wait: timedelta
     declared: timedelta
+    opening: timedelta
 
     @classmethod
-    def within(cls, remaining: timedelta, declared: timedelta) -> Limits:
+    def within(cls, remaining: timedelta, declared: timedelta, opening: timedelta | None = None) -> Limits:
         """A lock is waited for at most half of the time, and never longer than ten seconds: so that it is told apart."""
         remaining = max(remaining, _SHORTEST)
-        return cls(remaining, min(remaining / 2, _LONGEST_LOCK_WAIT), declared)
+        opening = remaining if opening is None else min(max(opening, _SHORTEST), remaining)
+        return cls(remaining, min(remaining / 2, _LONGEST_LOCK_WAIT), declared, opening)
 
     def after(self, spent: timedelta) -> Limits:
         """The same with less for the text: what was asked before it took its time."""

@@ -192,13 +192,16 @@ class MysqlLink:
         self._wire.declared, self._wire.keep_raw = limits.declared, keep_raw
         self.opened = self.streamed = None
         self.schema_cache = {}
+        self._wire.hurried = True
         try:
             return self._open()
         except Stopped as stopped:
             return self._of_server(stopped.failure)
+        finally:
+            self._wire.hurried = False
 
     def _open(self) -> Failure | None:
-        seconds = self._limits.statement.total_seconds()
+        seconds = self._limits.opening.total_seconds()
         self._wire.simple(settings_statement(self._flavour, self._config, self._limits), seconds)
         self._wire.simple(READ_ONLY, seconds)
         visible, channels = True, tuple[Channel, ...]()
@@ -246,13 +249,14 @@ class MysqlLink:
         refusal = refuse_unless_reading(text, escapes=self._facts.escapes)
         if refusal is not None:
             return refusal
+        self._wire.hurried = False
         beat, started = Beat(), time.monotonic()
-        _, failure = self._rows(text, beat.begin, 1, self._limits.statement.total_seconds())
+        _, failure = self._rows(text, beat.begin, 1, self._limits.opening.total_seconds())
         self._limits = self._limits.after(timedelta(seconds=time.monotonic() - started))
         return beat.answer(failure)
 
     def _only_row(self, statement: str) -> Row:
-        rows = self._wire.simple(statement, self._limits.statement.total_seconds())
+        rows = self._wire.simple(statement, self._limits.opening.total_seconds())
         return tuple(rows[0].values())
 
     def stream(self, sql: str, *, on_columns: OnColumns, count_limit: int | None) -> Streamed:

@@ -58,7 +58,8 @@ class Stopped(Exception):
 class Wire:
     """One connection; statements go to it as bytes, cells come from it as bytes.
 
-    ``declared`` is the time limit that a timeout is said to have had; ``broken`` that the connection must not be used again.
+    ``declared`` is the time limit that a timeout is said to have had; ``hurried`` that a server that does not answer is
+    given up at once, since another may be asked instead; ``broken`` that the connection must not be used again.
     ``interrupt`` may be called from any thread; ``thread`` is the session's number as it was told at connecting.
     """
 
@@ -70,6 +71,7 @@ class Wire:
         self._cancelled = False
         self._overdue = False
         self.identity = ""
+        self.hurried = False
         self.declared = timedelta(seconds=10)
         self.keep_raw = False
         self.broken = False
@@ -228,7 +230,7 @@ class Wire:
         """Within: past ``seconds`` what is watched is cancelled on the server; a little later every wait ends anyhow."""
         self._number: int | None = None
         self._overdue = False
-        self._connection._read_timeout = seconds + _GRACE + _LAST_GRACE
+        self._connection._read_timeout = seconds + _GRACE + (0 if self.hurried else _LAST_GRACE)
         if not watched:
             yield
             return

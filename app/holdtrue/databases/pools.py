@@ -1,4 +1,4 @@
-"""keeps the places and idle connections of one database"""
+"""keeps the places and idle connections of each replica of one database"""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from holdtrue.databases.choosing import Candidate, order
+from holdtrue.databases.choosing import BAD, Candidate, choose
 from holdtrue.databases.looks import Link, ReplicaState
 from holdtrue.model import DatabaseConfig, ReplicaConfig
 
 _LINK_LIVES = 3600.0
+_CHECKED_AGAIN_AFTER = 30.0
 
 
 @dataclass(slots=True)
 class Asked:
-    """One call of ``look`` from its beginning to its end, so that it can be interrupted anywhere in between."""
+    """One call of ``look`` from its beginning to its end, so that it can be interrupted anywhere in between.
+
+    ``woken`` is set when there is something new for it while it connects.
+    """
 
     link: Link | None = None
     interrupted: bool = False
+    woken: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(slots=True)
@@ -35,25 +40,26 @@ class _Replica:
     state: ReplicaState
     idle: list[Kept] = field(default_factory=list)
     busy: int = 0
+    checked: float = 0.0
 
 
 class Pool:
-    """Bounded places for all looks at one database, and idle links by replica. Safe from any thread."""
+    """Bounded places and idle links, for each replica its own: a sick one takes no place of another. Safe from any thread."""
 
     def __init__(self, config: DatabaseConfig) -> None:
         self.config = config
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._taken = 0
         self._turn = 0
         self._closed = False
         self._replicas = {one.name: _Replica(one, ReplicaState(config.name, one.name)) for one in config.replicas}
 
     @property
     def free(self) -> int:
-        """How many more looks may run now."""
+        """How many more looks would find a place on a replica that is not known to be bad; if all are, on any."""
         with self._lock:
-            return max(0, self.config.concurrency - self._taken)
+            worth = [one for one in self._replicas.values() if one.state.up is not False]
+            return sum(self.config.concurrency - one.busy for one in worth or self._replicas.values())
 
     @property
     def states(self) -> tuple[ReplicaState, ...]:
@@ -65,51 +71,54 @@ class Pool:
         """The replica of this name."""
         return self._replicas[name].config
 
-    def enter(self, until: float, asked: Asked) -> bool:
-        """Take a place; False if none was free in time, or the look was interrupted meanwhile."""
+    def take(self, without: frozenset[str], until: float, asked: Asked) -> str | None:
+        """Take a place on the replica to ask next; None if there was none in time, or the look was interrupted."""
         with self._lock:
-            while self._taken >= self.config.concurrency:
+            self._turn += 1
+            turn = self._turn
+            while not asked.interrupted:
+                name = choose(self._candidates(without), turn, self.config.concurrency)
+                if name is not None:
+                    self._replicas[name].busy += 1
+                    return name
                 left = until - time.monotonic()
-                if asked.interrupted or left <= 0:
-                    return False
+                if left <= 0:
+                    return None
                 self._changed.wait(left)
-            if asked.interrupted:
-                return False
-            self._taken += 1
-            return True
+            return None
 
-    def leave(self) -> None:
-        """Give the place back."""
+    def is_hopeful(self, without: frozenset[str]) -> bool:
+        """Whether there is another replica that is not known to be bad: time is to be left for it."""
         with self._lock:
-            self._taken -= 1
-            self._changed.notify()
+            return any(one.rank < BAD for one in self._candidates(without))
+
+    def _candidates(self, without: frozenset[str]) -> list[Candidate]:
+        return [
+            Candidate(name, one.state.up, one.busy, near=self._is_near(one.state))
+            for name, one in self._replicas.items()
+            if name not in without
+        ]
+
+    def _is_near(self, state: ReplicaState) -> bool:
+        return state.lag is None or state.lag <= self.config.max_lag / 2
 
     def wake(self) -> None:
         """Let those who wait for a place see that they were interrupted."""
         with self._lock:
             self._changed.notify_all()
 
-    def order(self, without: frozenset[str]) -> tuple[str, ...]:
-        """In which order to try the replicas now."""
+    def idle_link(self, replica: str) -> Kept | None:
+        """An idle link of this replica, the one used last, or None; whoever asks has a place on it."""
         with self._lock:
-            self._turn += 1
-            candidates = [
-                Candidate(name, one.state.up, one.busy) for name, one in self._replicas.items() if name not in without
-            ]
-            return order(candidates, self._turn)
-
-    def borrow(self, replica: str) -> Kept | None:
-        """An idle link of this replica, the one used last, or None."""
-        with self._lock:
-            one = self._replicas[replica]
-            one.busy += 1
-            return one.idle.pop() if one.idle else None
+            idle = self._replicas[replica].idle
+            return idle.pop() if idle else None
 
     def give_back(self, replica: str, kept: Kept | None) -> None:
-        """End a use of this replica; a clean link is kept for the next look, or closed if nobody wants it."""
+        """Give the place back; a clean link is kept for the next look, or closed if nobody wants it."""
         with self._lock:
             one = self._replicas[replica]
             one.busy -= 1
+            self._changed.notify_all()
             if kept is not None and not self._closed and time.monotonic() - kept.made_at < _LINK_LIVES:
                 one.idle.append(kept)
                 return
@@ -126,9 +135,28 @@ class Pool:
     def note(self, state: ReplicaState) -> bool:
         """Keep what a look said of a replica; True if it became usable or unusable by it."""
         with self._lock:
-            before = self._replicas[state.replica].state.up
-            self._replicas[state.replica].state = state
+            one = self._replicas[state.replica]
+            before, one.state, one.checked = one.state.up, state, time.monotonic()
+            self._changed.notify_all()
             return before is not state.up and not (before is None and state.up)
+
+    def take_for_check(self) -> str | None:
+        """A place on a replica that no run asks because another is better: it was never asked, or not for some time.
+
+        Nobody would notice otherwise that it is well. Where none is known to be good, the runs themselves ask them all.
+        """
+        with self._lock:
+            if self._closed or not any(one.state.up for one in self._replicas.values()):
+                return None
+            now = time.monotonic()
+            for name, one in self._replicas.items():
+                if one.state.up and self._is_near(one.state):
+                    continue
+                if not one.busy and (not one.checked or now - one.checked >= _CHECKED_AGAIN_AFTER):
+                    one.busy += 1
+                    one.checked = now
+                    return name
+            return None
 
     def close(self) -> None:
         """Close idle links now, and those in use when they come back."""

@@ -145,14 +145,17 @@ class PostgresLink:
         self.opened = None
         self.streamed = None
         self.schema_cache = {}
+        self._wire.hurried = True
         try:
-            self._wire.settle()
+            self._wire.settle(limits.opening.total_seconds())
             if self._own and not self._prepared and not self._forgot:
                 self._prepared = self._prepare()
             row = self._open_ahead(ahead) if ahead is not None else None
             opened = read_opening(row if row is not None else self._open())
         except Stopped as stopped:
             return self._of_server(stopped.failure)
+        finally:
+            self._wire.hurried = False
         self._last = None
         self._own = opened.backend != 0 and opened.backend == self._wire.backend
         if opened.system:
@@ -192,7 +195,7 @@ class PostgresLink:
         if refusal is not None:
             return refusal
         beat, started = Beat(), time.monotonic()
-        _, failure = self._wire.rows(text, beat.begin, 1, self._limits.statement.total_seconds())
+        _, failure = self._wire.rows(text, beat.begin, 1, self._limits.opening.total_seconds())
         self._limits = self._limits.after(timedelta(seconds=time.monotonic() - started))
         return beat.answer(failure)
 
@@ -204,7 +207,7 @@ class PostgresLink:
         self._asked_at = time.monotonic()
         known, any_bytes = self._system[0], self._any_bytes
         question = guarded_question(self._config, self._limits, vouched, any_bytes=any_bytes, known=known)
-        seconds = self._limits.statement.total_seconds()
+        seconds = self._limits.opening.total_seconds()
         try:
             row = self._wire.send_ahead(BEGIN.encode(), question, ahead.text.encode(), seconds)
         except Stopped:
@@ -223,7 +226,7 @@ class PostgresLink:
         Prepared from the second look on where the session is ours alone, in full where a pooler gives another session each
         time, bare where the server does not know what is asked.
         """
-        seconds = self._limits.statement.total_seconds()
+        seconds = self._limits.opening.total_seconds()
         if self._prepared:
             try:
                 return self._wire.simple(self._opening(prepared=True), seconds)
@@ -245,7 +248,8 @@ class PostgresLink:
     def _prepare(self) -> bool:
         """Whether it came about. What somebody else prepared under our name is not ours, and is never executed."""
         try:
-            self._wire.simple(prepare_message(any_bytes=self._any_bytes), END_SECONDS)
+            seconds = min(END_SECONDS, self._limits.opening.total_seconds())
+            self._wire.simple(prepare_message(any_bytes=self._any_bytes), seconds)
         except Stopped:
             if self._wire.broken:
                 raise

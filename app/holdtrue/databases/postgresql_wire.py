@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 END_SECONDS: Final = 5.0
 _GRACE: Final = 0.75
+_CANCEL_SECONDS: Final = 2.0
+_LAST_CANCEL_SECONDS: Final = 0.5
 _LAST_GRACE: Final = 3.0
 _TICK: Final = 0.25
 _TICK_MS: Final = 250.0
@@ -44,6 +46,10 @@ class Stopped(Exception):
         self.failure = failure
 
 
+class _Silent(OSError):
+    """The server has not answered in the time that its opening had."""
+
+
 class _RowTooLong(OSError):
     """More of one row has come than may be held; the rest of it can only be refused by closing the connection."""
 
@@ -53,7 +59,8 @@ class Wire:
 
     That keeps the text out of every parser between the catalog and the server, keeps the server's messages out of Python's
     exceptions, and lets the reading thread itself be the watchdog. ``declared`` is the time limit that a timeout is said to
-    have had; ``broken`` that the connection must not be used again. ``cancel`` and ``interrupt`` may be called from any thread.
+    have had; ``hurried`` that a server that does not answer is given up at once, since another may be asked instead;
+    ``broken`` that the connection must not be used again. ``cancel`` and ``interrupt`` may be called from any thread.
     """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
@@ -64,6 +71,7 @@ class Wire:
         self._ending = False
         self._cancelled = False
         self._ahead = False
+        self.hurried = False
         self.declared = timedelta(seconds=10)
         self.keep_raw = False
         self.broken = False
@@ -100,17 +108,17 @@ class Wire:
         self.interrupted = True
         self.cancel()
 
-    def cancel(self) -> None:
-        """Ask the server to cancel, over a connection of its own."""
+    def cancel(self, seconds: float = _CANCEL_SECONDS) -> None:
+        """Ask the server to cancel, over a connection of its own; it is not waited for longer than ``seconds``."""
         self._cancelled = True
         with contextlib.suppress(psycopg.Error, OSError):
-            self._connection.cancel_safe(timeout=2.0)
+            self._connection.cancel_safe(timeout=seconds)
 
     def close(self) -> None:
         """Close the connection; what still runs is cancelled first."""
         with contextlib.suppress(psycopg.Error, OSError):
             if not self._ending and self._pg.transaction_status == TransactionStatus.ACTIVE:
-                self.cancel()
+                self.cancel(_LAST_CANCEL_SECONDS)
             self._connection.close()
 
     def rows(
@@ -248,9 +256,9 @@ class Wire:
                         row = first_row(result)
                 elif result.status != ExecStatus.COMMAND_OK:
                     failure = failure or self._why(result)
-        except (psycopg.Error, OSError):
+        except (psycopg.Error, OSError) as problem:
             self.broken = True
-            failure = failure or explain(None, limit=self.declared, interrupted=self.interrupted)
+            failure = failure or self._of_connection(problem)
         if failure is not None:
             raise Stopped(failure)
         return row
@@ -289,8 +297,8 @@ class Wire:
                 return False
         return True
 
-    def settle(self) -> None:
-        """Read how the former transaction ended.
+    def settle(self, seconds: float = END_SECONDS) -> None:
+        """Read how the former transaction ended, within ``seconds``.
 
         Raises:
             Stopped: not cleanly; the connection must not be used again.
@@ -300,7 +308,7 @@ class Wire:
             return
         self._ending = False
         clean = True
-        until = time.monotonic() + END_SECONDS
+        until = time.monotonic() + seconds
         try:
             while (result := self._next(until)) is not None:
                 clean = clean and result.status in _DONE
@@ -347,6 +355,8 @@ class Wire:
         came = 0
         while True:
             now = time.monotonic()
+            if now > until and self.hurried:
+                raise _Silent
             if now > until + _LAST_GRACE:
                 raise OSError("the server does not answer")
             if (now > until or self.interrupted) and not cancelled:
@@ -370,6 +380,8 @@ class Wire:
     def _of_connection(self, problem: Exception) -> Failure:
         if isinstance(problem, _RowTooLong):
             return Failure(FailureReason.QUERY, _TOO_LONG)
+        if isinstance(problem, _Silent) and not self.interrupted:
+            return Failure(FailureReason.LOST, "connection lost: the server did not answer in time")
         return explain(None, limit=self.declared, interrupted=self.interrupted)
 
     def _why(self, result: PGresult) -> Failure:

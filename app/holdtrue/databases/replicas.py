@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TypeVar
 import structlog
 
 from holdtrue.databases.choosing import speak_for
+from holdtrue.databases.connecting import INTERRUPTED, connect_aside
 from holdtrue.databases.dialects import driver_for
 from holdtrue.databases.facts import Told, ask_facts
 from holdtrue.databases.freshness import check_position
@@ -27,10 +29,11 @@ T = TypeVar("T")
 
 _SETTLE_TRIES = 3
 _SETTLE_PAUSE = 0.05
-_SHORTEST = timedelta(milliseconds=50)
+_SHORTEST = 0.05
+_PATIENCE = 0.25
+_CHECK_SECONDS = timedelta(seconds=10)
 _ONCE_MORE = frozenset({FailureReason.CONFLICT, FailureReason.LOST, FailureReason.REFUSED})
 _GONE = frozenset({FailureReason.LOST, FailureReason.REFUSED})
-_INTERRUPTED = Failure(FailureReason.INTERRUPTED, "interrupted: Holdtrue is stopping")
 
 
 class Databases:
@@ -73,12 +76,14 @@ class Databases:
         accepted_system: str | None = None,
         keep_raw: bool = False,
         ahead: str | None = None,
+        wait: timedelta | None = None,
     ) -> T | Failure:
         """Examine one read-only transaction on a replica that is fresh enough and not behind ``newest_good``.
 
-        Waits for a place at most ``time_limit``, then has ``time_limit`` for connecting and for the text. A recovery
-        conflict, a lost or a refused connection is tried once more, on another replica if there is one (semantics 2.4);
-        ``examine`` is then called again from the start.
+        Waits for a place at most ``wait`` (``time_limit`` without one), then has ``time_limit`` for connecting and for the
+        text. A recovery conflict, a lost or a refused connection is tried once more, on another replica if there is one
+        (semantics 2.4); ``examine`` is then called again from the start. A replica that does not answer takes at most half of
+        the time while there is another to ask.
 
         ``ahead`` is the text that ``examine`` will stream before anything else: a dialect may save a round trip by it.
 
@@ -89,20 +94,26 @@ class Databases:
         driver = self._driver(pool.config.dialect)
         if isinstance(driver, Failure):
             return driver
+        self._check_in_passing(pool, driver)
+        with self._under_way() as asked:
+            patience = time_limit if wait is None else wait
+            name = pool.take(frozenset(), time.monotonic() + patience.total_seconds(), asked)
+            if name is None:
+                return INTERRUPTED if asked.interrupted else _no_place(pool.config, patience)
+            one_look = _OneLook(pool, driver, asked, self._environ, time_limit=time_limit, keep_raw=keep_raw)
+            one_look.not_behind(newest_good, accepted_system)
+            if ahead is not None:
+                one_look.ahead = Ahead(ahead, newest_good)
+            return one_look.examine(examine, name)
+
+    @contextlib.contextmanager
+    def _under_way(self) -> Iterator[Asked]:
+        """Within: a look that ``interrupt_all`` finds."""
         asked = Asked()
         with self._lock:
             self._running[id(asked)] = asked
         try:
-            if not pool.enter(time.monotonic() + time_limit.total_seconds(), asked):
-                return _INTERRUPTED if asked.interrupted else _no_place(pool.config, time_limit)
-            try:
-                one_look = _OneLook(pool, driver, asked, self._environ, time_limit=time_limit, keep_raw=keep_raw)
-                one_look.not_behind(newest_good, accepted_system)
-                if ahead is not None:
-                    one_look.ahead = Ahead(ahead, newest_good)
-                return one_look.examine(examine)
-            finally:
-                pool.leave()
+            yield asked
         finally:
             with self._lock:
                 del self._running[id(asked)]
@@ -119,6 +130,18 @@ class Databases:
             return Told(database, replica, reached=False, refused=driver)
         one = self._pool(database).replica(replica)
         return ask_facts(driver, config, one, environ=self._environ, within=within)
+
+    def _check_in_passing(self, pool: Pool, driver: DialectDriver) -> None:
+        """Ask a replica that runs avoid whether it is well again: beside them, so that it takes none of their time."""
+        name = pool.take_for_check()
+        if name is None:
+            return
+
+        def check() -> None:
+            with self._under_way() as asked:
+                _OneLook(pool, driver, asked, self._environ, time_limit=_CHECK_SECONDS, keep_raw=False).check(name)
+
+        threading.Thread(target=check, name=f"holdtrue-check-{pool.config.name}-{name}", daemon=True).start()
 
     def free_places(self, database: str) -> int:
         """How many more looks at this database would start at once; 0 for an unknown one."""
@@ -138,6 +161,7 @@ class Databases:
             running, pools = tuple(self._running.values()), tuple(self._pools.values())
         for asked in running:
             asked.interrupted = True
+            asked.woken.set()
         for pool in pools:
             pool.wake()
         links = [asked.link for asked in running]
@@ -201,16 +225,19 @@ class _OneLook:
         """Pass over replicas behind this position, and servers of another system than its or the accepted one."""
         self._newest_good, self._accepted_system = newest_good, accepted_system
 
-    def examine(self, examine: Callable[[Look], T]) -> T | Failure:
-        """Look once, and once more where that may help."""
+    def examine(self, examine: Callable[[Look], T], name: str) -> T | Failure:
+        """Look once, first on the replica ``name`` on which there is a place, and once more where that may help."""
         tried: set[str] = set()
-        first = self._once(examine, tried)
+        first = self._once(examine, tried, name)
         if not self._may_help(first) or self._left() < _SHORTEST or self._asked.interrupted:
             return first[0]
         # Another replica if there is one, the same if it is the only one.
-        others = len(tried) < len(self._pool.config.replicas)
-        second = self._once(examine, tried if others else set())
-        answer = second[0]
+        if len(tried) == len(self._pool.config.replicas):
+            tried.clear()
+        another = self._next(tried)
+        if another is None:
+            return first[0]
+        answer, _ = self._once(examine, tried, another)
         return first[0] if isinstance(answer, Failure) and not isinstance(first[0], Failure) else answer
 
     def _may_help(self, ended: tuple[T | Failure, Failure | None]) -> bool:
@@ -220,71 +247,114 @@ class _OneLook:
         # Rows that arrived are proof: what is proven is not put at risk by a second try (semantics 3.4).
         return not isinstance(answer, Examined) or answer.outcome is Outcome.ERRORED
 
-    def _left(self) -> timedelta:
-        return timedelta(seconds=max(0.0, self._until - time.monotonic()))
-
-    def _once(self, examine: Callable[[Look], T], tried: set[str]) -> tuple[T | Failure, Failure | None]:
-        """The answer, and the failure to judge a second try by; ``tried`` gains every replica that was asked."""
-        failures: list[tuple[str, Failure]] = []
-        for name in self._pool.order(frozenset(tried)):
-            tried.add(name)
-            kept = self._pool.borrow(name)
-            clean = False
-            try:
-                opened = self._open(name, kept)
-                if isinstance(opened, Failure):
-                    kept = None
-                    failures.append((name, opened))
-                    if opened.reason is FailureReason.INTERRUPTED:
-                        break
-                    continue
+    def check(self, name: str) -> None:
+        """Open a look on this replica, on which there is a place, only to see and note how it is."""
+        kept = None
+        clean = False
+        try:
+            opened = self._open(name, self._pool.idle_link(name), self._until)
+            if not isinstance(opened, Failure):
                 kept, problem = opened
                 self._note(name, kept.link, problem)
-                if problem is None:
-                    problem = check_position(kept.link.position, self._newest_good, self._accepted_system)
-                if problem is not None:
-                    clean = kept.link.end()
-                    failures.append((name, replace(problem, stood=kept.link.opened)))
-                    continue
-                answer = examine(kept.link)
-                streamed = kept.link.streamed
                 clean = kept.link.end()
-                return answer, streamed.failure if streamed is not None else None
-            finally:
-                self._asked.link = None
-                if kept is not None and not clean:
-                    kept.link.close()
-                self._pool.give_back(name, kept if clean else None)
-        failure = speak_for(failures) if failures else _INTERRUPTED
+        finally:
+            self._done(name, kept, clean=clean)
+
+    def _done(self, name: str, kept: Kept | None, *, clean: bool) -> None:
+        self._asked.link = None
+        if kept is not None and not clean:
+            kept.link.close()
+        self._pool.give_back(name, kept if clean else None)
+
+    def _left(self) -> float:
+        return max(0.0, self._until - time.monotonic())
+
+    def _next(self, tried: set[str]) -> str | None:
+        """The next replica that was not asked yet, with a place on it."""
+        if len(tried) == len(self._pool.config.replicas):
+            return None
+        return self._pool.take(frozenset(tried), self._until, self._asked)
+
+    def _once(
+        self, examine: Callable[[Look], T], tried: set[str], name: str | None
+    ) -> tuple[T | Failure, Failure | None]:
+        """The answer, and the failure to judge a second try by; ``tried`` gains every replica that was asked."""
+        failures: list[tuple[str, Failure]] = []
+        while name is not None:
+            tried.add(name)
+            asked = self._ask(name, examine, tried)
+            if not isinstance(asked, Failure):
+                return asked
+            failures.append((name, asked))
+            if asked.reason is FailureReason.INTERRUPTED:
+                break
+            name = self._next(tried)
+        failure = speak_for(failures) if failures else INTERRUPTED
         return failure, failure
 
-    def _open(self, name: str, kept: Kept | None) -> tuple[Kept, Failure | None] | Failure:
+    def _ask(
+        self, name: str, examine: Callable[[Look], T], tried: set[str]
+    ) -> tuple[T | Failure, Failure | None] | Failure:
+        """The answer of this replica and its failure; or only why it will not do."""
+        kept = None
+        clean = False
+        try:
+            # One that hangs leaves time to ask another that may be well.
+            share = 0.5 if self._pool.is_hopeful(frozenset(tried)) else 1.0
+            opened = self._open(name, self._pool.idle_link(name), time.monotonic() + self._left() * share)
+            if isinstance(opened, Failure):
+                return opened
+            kept, problem = opened
+            self._note(name, kept.link, problem)
+            if problem is None:
+                problem = check_position(kept.link.position, self._newest_good, self._accepted_system)
+            if problem is not None:
+                clean = kept.link.end()
+                return replace(problem, stood=kept.link.opened)
+            answer = examine(kept.link)
+            streamed = kept.link.streamed
+            clean = kept.link.end()
+            return answer, streamed.failure if streamed is not None else None
+        finally:
+            self._done(name, kept, clean=clean)
+
+    def _open(self, name: str, kept: Kept | None, until: float) -> tuple[Kept, Failure | None] | Failure:
         """A link with its transaction open, and why it will not do if it will not; or why there is none.
 
-        An idle link may have died since its last use: that is no failure of this run, and a new one is made.
+        An idle link may have died since its last use: that is no failure of this run, and a new one is made, for which half
+        of the time to ``until`` is left.
         """
         if kept is not None:
-            problem = self._begin(kept.link)
+            now = time.monotonic()
+            problem = self._begin(kept.link, now + (until - now) / 2)
             if problem is None or problem.reason not in _GONE or self._asked.interrupted:
                 return kept, problem
             kept.link.close()
             self._pool.forget_idle(name)
-        connected = self._driver.connect(
-            self._pool.config, self._pool.replica(name), environ=self._environ, within=self._left()
-        )
+        connected = self._connect(name, until)
         if isinstance(connected, Failure):
             self._note(name, None, connected)
             return connected
         fresh = Kept(connected, time.monotonic())
-        return fresh, self._begin(connected)
+        return fresh, self._begin(connected, until)
 
-    def _begin(self, link: Link) -> Failure | None:
+    def _connect(self, name: str, until: float) -> Link | Failure:
+        left = max(_SHORTEST, until - time.monotonic())
+        pool, replica, within = self._pool, self._pool.replica(name), timedelta(seconds=left)
+
+        def connect() -> Link | Failure:
+            return self._driver.connect(pool.config, replica, environ=self._environ, within=within)
+
+        return connect_aside(connect, self._asked, time.monotonic() + left + _PATIENCE)
+
+    def _begin(self, link: Link, until: float) -> Failure | None:
         """Open the transaction. A lag may be that of one record on its way: asked again, it is gone or it is real."""
         self._asked.link = link
         for turn in range(_SETTLE_TRIES):
             if self._asked.interrupted:
-                return _INTERRUPTED
-            limits = Limits.within(self._left(), self._time_limit)
+                return INTERRUPTED
+            remaining, opening = self._left(), until - time.monotonic()
+            limits = Limits.within(timedelta(seconds=remaining), self._time_limit, timedelta(seconds=opening))
             problem = link.open(limits, self._pool.config, keep_raw=self._keep_raw, ahead=self.ahead)
             if problem is None or problem.reason is not FailureReason.LAGGING or turn == _SETTLE_TRIES - 1:
                 return problem
@@ -311,9 +381,9 @@ class _OneLook:
             log.warning("replica_changed", database=state.database, replica=name, up=state.up, reason=reason)
 
 
-def _no_place(config: DatabaseConfig, time_limit: timedelta) -> Failure:
+def _no_place(config: DatabaseConfig, patience: timedelta) -> Failure:
     return Failure(
         FailureReason.BUSY,
-        f"no place within {time_limit.total_seconds():g} s: {config.concurrency} looks at this database run already"
-        " (concurrency)",
+        f"no place within {patience.total_seconds():g} s: {config.concurrency} looks at each replica that would do run"
+        " already (concurrency)",
     )

@@ -67,12 +67,12 @@ def ask_now(
     raw: bool = False,
     on_done: Callable[[Asked], None] = lambda _: None,
 ) -> tuple[Asked, ...]:
-    """Ask every pair once, side by side within each database's ``concurrency``; the answers in the order of ``chosen``.
+    """Ask every pair once, side by side within each database's places; the answers in the order of ``chosen``.
 
     Nothing is saved and nobody is told. With ``raw`` the answers carry unmasked rows and the servers' own messages.
     ``on_done`` is called from this thread, as answers come in.
     """
-    places = {one.name: one.concurrency for one in catalog.config.databases}
+    places = {one.name: one.places for one in catalog.config.databases}
     zones = {one.name: one.timezone for one in catalog.config.databases}
     # A pool for each database: one that hangs keeps no other waiting.
     pools = {name: ThreadPoolExecutor(min(places.get(name, 1), _THREADS_LIMIT)) for _, name in chosen}

@@ -69,6 +69,11 @@ class DatabaseConfig:
     safe_columns: frozenset[str] | None = None
     schema_file: str | None = None
 
+    @property
+    def places(self) -> int:
+        """How many looks may be under way at once: ``concurrency`` on each replica."""
+        return self.concurrency * len(self.replicas)
+
 
 Option = Secret | str | bool | int | timedelta | tuple[Secret, ...]
 """The value of a notifier's option."""

@@ -41,6 +41,9 @@ POPULATION_HOLDS_FOR = timedelta(hours=1)
 
 log = structlog.get_logger("holdtrue.monitoring")
 
+_QUEUE = timedelta(minutes=1)
+"""How long a claimed run waits for a place, if its own limit is shorter; its lease is prolonged meanwhile."""
+
 
 class RunObserver(Protocol):
     """Who counts runs for this process's own metrics."""
@@ -177,6 +180,8 @@ class Monitor:
                 accepted_system=before.accepted_system,
                 examine=examine,
                 ahead=invariant.sql,
+                # Where a replica is down the others have fewer places than there are runs: a queue is no failure.
+                wait=max(invariant.timeout, _QUEUE),
             )
         except StoreError:
             raise

@@ -1,0 +1,513 @@
+"""Replicas that are sick, each in its own way, on a real primary with two standbys and a cascaded one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from holdtrue.databases import Databases, Examined, Look, pools
+from holdtrue.model import DatabaseConfig, Failure, FailureReason, Invariant, Outcome
+from servers.invariants import ask, invariant, mysql_config, postgres_config
+from servers.mariadb import FreshMariadb
+from servers.network import never_answering, proxied
+from servers.postgres import PostgresServer, PostgresStandby, Topology, wait_for_replay, wait_until
+
+NAME = "holdtrue-sick"
+RULE = invariant("SELECT id FROM t", timeout=timedelta(seconds=30))
+SLEEP = "SELECT 1 AS id FROM pg_sleep(300)"
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(scope="module")
+def servers(postgres_topology: Topology) -> Topology:
+    postgres_topology.primary.create_database("sick")
+    postgres_topology.execute("CREATE TABLE t(id int)", "sick")
+    return postgres_topology
+
+
+@pytest.fixture(autouse=True)
+def well(servers: Topology) -> Iterator[None]:
+    """Every test begins and ends with an empty table, on servers that are well."""
+    servers.execute("TRUNCATE t", "sick")
+    yield
+    servers.wait()
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[[DatabaseConfig], Databases]]:
+    made: list[Databases] = []
+
+    def make(*configs: DatabaseConfig) -> Databases:
+        databases = Databases(environ={}, application_name=NAME)
+        databases.configure(configs)
+        made.append(databases)
+        return databases
+
+    yield make
+    for databases in made:
+        databases.interrupt_all()
+        databases.close()
+
+
+def of(*servers: PostgresServer | int, **changes: Any) -> DatabaseConfig:
+    """Database ``db``: its replicas are these servers, or whatever is behind these ports."""
+    urls = [
+        one.url("sick") if isinstance(one, PostgresServer) else f"postgresql://postgres@127.0.0.1:{one}/sick"
+        for one in servers
+    ]
+    return postgres_config(*urls, **changes)
+
+
+def through(port: int, server: PostgresServer) -> str:
+    return server.url("sick").replace(f":{server.port}/", f":{port}/")
+
+
+def good(answer: Examined | Failure) -> Examined:
+    assert isinstance(answer, Examined), answer
+    assert answer.failure is None
+    return answer
+
+
+def failed(answer: Examined | Failure) -> Failure:
+    assert isinstance(answer, Failure), answer
+    return answer
+
+
+def at_work(server: PostgresServer) -> int:
+    """Our sessions on this server that are doing something, or hold a transaction."""
+    ours = f"application_name = '{NAME}' AND state <> 'idle'"
+    return int(server.value(f"SELECT count(*) FROM pg_stat_activity WHERE {ours}"))
+
+
+@contextmanager
+def behind(standby: PostgresStandby) -> Iterator[None]:
+    """Within: the standby receives everything and replays commits an hour later."""
+    standby.configure(recovery_min_apply_delay="1h")
+    try:
+        yield
+    finally:
+        standby.reset()
+        wait_for_replay(standby)
+
+
+@contextmanager
+def paused(standby: PostgresStandby) -> Iterator[None]:
+    standby.pause_replay()
+    try:
+        yield
+    finally:
+        standby.resume_replay()
+
+
+@contextmanager
+def cut(standby: PostgresStandby) -> Iterator[None]:
+    standby.cut()
+    try:
+        yield
+    finally:
+        standby.follow()
+
+
+# What each sickness is called.
+
+
+def test_a_standby_whose_receiver_is_dead_is_cut_off_and_well_again_when_it_follows(
+    servers: Topology, opened: Any
+) -> None:
+    """Semantics 2.1, 2.2."""
+    databases = opened(of(servers.first))
+    assert good(ask(databases, RULE)).outcome is Outcome.HELD
+    with cut(servers.first):
+        failure = failed(ask(databases, RULE))
+        assert (failure.reason, "no WAL receiver" in failure.sentence) == (FailureReason.CUT_OFF, True)
+    assert good(ask(databases, RULE)).position.freshness_proven
+
+
+def test_a_partition_without_a_word_is_cut_off(servers: Topology, opened: Any) -> None:
+    """Semantics 2.1: no FIN and no RST, and everything that came was replayed; only the silence tells."""
+    databases = opened(of(servers.second))
+    with proxied(servers.primary.port) as proxy:
+        try:
+            servers.second.follow(proxy.port)
+            assert good(ask(databases, RULE)).position.freshness_proven
+            proxy.silence()
+            servers.primary.execute("INSERT INTO t VALUES (1)", "sick")
+            wait_until(lambda: isinstance(ask(databases, RULE), Failure), "the silence is noticed")
+            assert failed(ask(databases, RULE)).reason is FailureReason.CUT_OFF
+            proxy.resume()
+            servers.second.wait_streaming()
+            wait_for_replay(servers.second)
+            assert good(ask(databases, RULE)).tallied.counted == 1
+        finally:
+            servers.second.follow()
+
+
+def test_a_standby_beyond_max_lag_is_not_asked_and_one_that_is_idle_has_no_lag(servers: Topology, opened: Any) -> None:
+    """Semantics 2.1, 2.2."""
+    databases = opened(of(servers.second, max_lag=timedelta(milliseconds=500)))
+    age = "SELECT now() - pg_last_xact_replay_timestamp() > interval '500 ms'"
+    wait_until(lambda: servers.second.value(age), "nothing was committed for longer than max_lag")
+    assert good(ask(databases, RULE)).position.lag == timedelta(0)
+    with behind(servers.second):
+        servers.primary.execute("INSERT INTO t VALUES (1)", "sick")
+        wait_until(lambda: isinstance(ask(databases, RULE), Failure), "the commit is there and not replayed")
+        failure = failed(ask(databases, RULE))
+        assert failure.reason is FailureReason.LAGGING
+        assert "max_lag 500ms" in failure.sentence
+    assert good(ask(databases, RULE)).tallied.counted == 1
+
+
+def test_several_replicas_that_are_each_sick_in_another_way_say_each_its_own_reason(
+    servers: Topology, opened: Any
+) -> None:
+    """Semantics 2.2: no replica would do, and nobody has to guess which of them why."""
+    dead = 1
+    with paused(servers.first), cut(servers.second):
+        databases = opened(of(servers.primary, servers.first, servers.second, dead))
+        failure = failed(ask(databases, RULE))
+        states = {one.replica: one for one in databases.replica_states()}
+    assert failure.reason is FailureReason.REPLAY_PAUSED
+    for says in (
+        "r1: this server is a primary",
+        "r2: replay is paused",
+        "r3: no WAL receiver",
+        "r4: connection refused",
+    ):
+        assert says in failure.sentence
+        assert says[4:] in states[says[:2]].problem
+        assert states[says[:2]].up is False
+
+
+@pytest.mark.parametrize("sickness", [paused, cut, behind])
+def test_a_sick_replica_is_passed_over_and_the_healthy_one_answers(
+    servers: Topology, opened: Any, sickness: Any
+) -> None:
+    """Semantics 2.2."""
+    databases = opened(of(servers.first, servers.second, max_lag=timedelta(milliseconds=300)))
+    with sickness(servers.first):
+        servers.primary.execute("INSERT INTO t VALUES (1)", "sick")
+        wait_for_replay(servers.second)
+        age = "SELECT now() - pg_last_xact_replay_timestamp() > interval '400 ms'"
+        wait_until(lambda: servers.second.value(age), "the commit is older than max_lag")
+        for _ in range(3):
+            answer = good(ask(databases, RULE))
+            assert (answer.position.replica, answer.tallied.counted) == ("r2", 1)
+
+
+# Never going back.
+
+
+def test_a_replica_behind_the_newest_good_run_is_passed_over_and_if_none_is_left_the_run_went_back(
+    servers: Topology, opened: Any
+) -> None:
+    """Semantics 2.3, with two replicas of which one is behind, though within max_lag."""
+    databases = opened(of(servers.first, servers.second, max_lag=HOUR))
+    with behind(servers.first):
+        servers.primary.execute("INSERT INTO t VALUES (1)", "sick")
+        wait_for_replay(servers.second)
+        newest = good(ask(opened(of(servers.second)), RULE)).position
+        # Without a newest good run either may answer; with one only the second.
+        wait_until(
+            lambda: {good(ask(databases, RULE)).tallied.counted for _ in range(4)} == {0, 1}, "both are asked in turns"
+        )
+        for _ in range(4):
+            answer = good(ask(databases, RULE, newest_good=newest))
+            assert (answer.position.replica, answer.tallied.counted) == ("r2", 1)
+        with cut(servers.second):
+            failure = failed(ask(databases, RULE, newest_good=newest))
+            assert failure.reason is FailureReason.WENT_BACK
+            assert "r2: no WAL receiver" in failure.sentence
+            assert failed(ask(opened(of(servers.first, max_lag=HOUR)), RULE, newest_good=newest)).reason is (
+                FailureReason.WENT_BACK
+            )
+    assert good(ask(databases, RULE, newest_good=newest)).tallied.counted == 1
+
+
+# One sick replica takes neither time nor places of the others.
+
+
+@contextmanager
+def running(databases: Databases, rule: Invariant, count: int) -> Iterator[list[Any]]:
+    """Within: ``count`` looks of a rule are under way, each in a thread; their answers when they have ended."""
+    answers: list[Any] = []
+    threads = [threading.Thread(target=lambda: answers.append(ask(databases, rule))) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield answers
+    finally:
+        databases.interrupt_all()
+        for thread in threads:
+            thread.join(30)
+        assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_replica_that_never_answers_leaves_time_for_one_that_does(servers: Topology, opened: Any) -> None:
+    """The run that finds it out is answered by the other within its own limit; the next ones do not ask it at all."""
+    with never_answering() as port:
+        databases = opened(of(servers.second, port))
+        rule = invariant("SELECT id FROM t", timeout=timedelta(seconds=8))
+        # Unknown both, it is the second's turn first.
+        assert good(ask(databases, rule)).position.replica == "r1"
+        states = {one.replica: one for one in databases.replica_states()}
+        assert (states["r1"].up, states["r2"].up) == (True, False)
+        assert states["r2"].problem == "connection refused: no answer in time"
+        for _ in range(5):
+            assert good(ask(databases, rule)).position.replica == "r1"
+        assert states["r2"] in databases.replica_states()
+
+
+def test_a_connection_that_went_silent_between_two_looks_is_given_up_and_another_replica_answers(
+    servers: Topology, opened: Any
+) -> None:
+    """A kept connection into a partition: nothing comes back, not even an error."""
+    with proxied(servers.first.port) as proxy:
+        databases = opened(postgres_config(through(proxy.port, servers.first), servers.second.url("sick")))
+        rule = invariant("SELECT id FROM t", timeout=timedelta(seconds=10))
+        wait_until(
+            lambda: {good(ask(databases, rule)).position.replica for _ in range(4)} == {"r1", "r2"},
+            "both are asked in turns",
+        )
+        proxy.silence()
+        assert {good(ask(databases, rule)).position.replica for _ in range(3)} == {"r2"}
+        assert {one.replica: one.up for one in databases.replica_states()} == {"r1": False, "r2": True}
+
+
+def test_looks_on_a_hung_replica_take_no_place_of_the_healthy_one(servers: Topology, opened: Any) -> None:
+    """Bounded concurrency on each: all of the other's places are used, and not one more."""
+    with never_answering() as port:
+        databases = opened(of(port, servers.second, concurrency=2))
+        slow = invariant(SLEEP, timeout=timedelta(minutes=5))
+        with running(databases, slow, 8) as answers:
+            sleeping = (
+                f"SELECT count(*) FROM pg_stat_activity WHERE application_name = '{NAME}' AND wait_event = 'PgSleep'"
+            )
+            wait_until(lambda: servers.second.value(sleeping) == 2, "both places of the healthy one are used")
+            busy = {name: one.busy for name, one in databases._pools["db"]._replicas.items()}
+            assert busy["r2"] == 2
+            assert busy["r1"] <= 2
+        wait_until(lambda: at_work(servers.second) == 0, "every statement was cancelled on the server")
+    # Semantics 0: what runs, waits for a place or connects when Holdtrue stops is interrupted, and nothing else.
+    failures = [one if isinstance(one, Failure) else one.failure for one in answers]
+    assert [one.reason for one in failures if one is not None] == [FailureReason.INTERRUPTED] * 8
+
+
+def test_one_hung_database_delays_no_other(servers: Topology, opened: Any) -> None:
+    """Semantics 2, design 6: each database has places of its own."""
+    with never_answering() as port:
+        sick = replace(of(port), name="sick-one")
+        databases = opened(of(servers.second), sick)
+        waiting = [
+            threading.Thread(
+                target=lambda: databases.look(
+                    "sick-one", time_limit=timedelta(seconds=20), newest_good=None, examine=lambda look: look.position
+                )
+            )
+            for _ in range(12)
+        ]
+        for thread in waiting:
+            thread.start()
+        try:
+            quick = invariant("SELECT id FROM t", timeout=timedelta(seconds=2))
+            for _ in range(10):
+                assert good(ask(databases, quick)).outcome is Outcome.HELD
+            assert databases.free_places("db") == 4
+        finally:
+            databases.interrupt_all()
+            for thread in waiting:
+                thread.join(40)
+        assert not any(thread.is_alive() for thread in waiting)
+
+
+def test_a_replica_that_is_well_again_is_found_out_beside_the_runs(
+    servers: Topology, opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody asks a bad replica while a good one is there; it comes back by itself all the same."""
+    monkeypatch.setattr(pools, "_CHECKED_AGAIN_AFTER", 0.0)
+    databases = opened(of(servers.first, servers.second))
+    with cut(servers.first):
+        wait_until(
+            lambda: (
+                good(ask(databases, RULE)).position.replica == "r2"
+                and {one.replica: one.up for one in databases.replica_states()} == {"r1": False, "r2": True}
+            ),
+            "the first is known to be cut off",
+        )
+        for _ in range(5):
+            assert good(ask(databases, RULE)).position.replica == "r2"
+    wait_until(
+        lambda: {good(ask(databases, RULE)).position.replica for _ in range(4)} == {"r1", "r2"},
+        "the first is asked again",
+    )
+
+
+# One more try elsewhere.
+
+
+@contextmanager
+def asleep(databases: Databases, servers: Topology, rule: Invariant) -> Iterator[tuple[list[Any], PostgresStandby]]:
+    """Within: one look sleeps on one of both standbys, which is told; its answer when it has ended."""
+    answers: list[Any] = []
+    thread = threading.Thread(target=lambda: answers.append(ask(databases, rule)))
+    thread.start()
+    sleeping = f"SELECT count(*) FROM pg_stat_activity WHERE application_name = '{NAME}' AND wait_event = 'PgSleep'"
+    try:
+        wait_until(lambda: servers.first.value(sleeping) + servers.second.value(sleeping) == 1, "the look sleeps")
+        yield answers, servers.first if servers.first.value(sleeping) else servers.second
+        thread.join(60)
+        assert not thread.is_alive()
+    finally:
+        databases.interrupt_all()
+        thread.join(30)
+
+
+def other_than(servers: Topology, one: PostgresStandby) -> tuple[PostgresStandby, str]:
+    return (servers.second, "r2") if one is servers.first else (servers.first, "r1")
+
+
+END = f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = '{NAME}'"
+
+
+def test_a_session_that_was_ended_is_followed_by_an_answer_of_the_other_replica(servers: Topology, opened: Any) -> None:
+    """Semantics 2.4, 57P01: once more, elsewhere, within the run's time."""
+    databases = opened(of(servers.first, servers.second))
+    # On the second try the text finds what it waits for.
+    text = "SELECT 1 AS id WHERE CASE WHEN EXISTS (SELECT FROM t) THEN false ELSE pg_sleep(60) IS NULL END"
+    with asleep(databases, servers, invariant(text, timeout=timedelta(minutes=2))) as (answers, where):
+        other, name = other_than(servers, where)
+        servers.primary.execute("INSERT INTO t VALUES (1)", "sick")
+        wait_for_replay(other)
+        assert where.value(END) is True
+    answer = good(answers[0])
+    assert (answer.outcome, answer.position.replica) == (Outcome.HELD, name)
+
+
+def test_a_replica_that_restarts_in_the_middle_of_a_run_is_followed_by_the_other(
+    servers: Topology, opened: Any
+) -> None:
+    """Semantics 2.4, 57P01 or a broken connection, then refused ones."""
+    databases = opened(of(servers.first, servers.second))
+    text = "SELECT 1 AS id WHERE CASE WHEN EXISTS (SELECT FROM t) THEN false ELSE pg_sleep(60) IS NULL END"
+    with asleep(databases, servers, invariant(text, timeout=timedelta(minutes=2))) as (answers, where):
+        other, name = other_than(servers, where)
+        servers.primary.execute("INSERT INTO t VALUES (1)", "sick")
+        wait_for_replay(other)
+        where.stop()
+    try:
+        assert good(answers[0]).position.replica == name
+        for _ in range(3):
+            assert good(ask(databases, RULE)).position.replica == name
+    finally:
+        where.start()
+        where.wait_streaming()
+        wait_for_replay(where)
+
+
+def test_a_recovery_conflict_is_followed_by_an_answer_of_the_other_replica(servers: Topology, opened: Any) -> None:
+    """Semantics 2.4, 40001, case 079 with two replicas: only the first cancels its queries for replay's sake."""
+    databases = opened(of(servers.first, servers.second))
+    text = "SELECT id FROM t WHERE CASE WHEN EXISTS (SELECT FROM done) THEN false ELSE pg_sleep(60) IS NULL END"
+    servers.execute(["CREATE TABLE done(id int)", "INSERT INTO t SELECT generate_series(1, 1000)"], "sick")
+    try:
+        with asleep(databases, servers, invariant(text, timeout=timedelta(minutes=2))) as (answers, where):
+            other, name = other_than(servers, where)
+            servers.primary.execute("INSERT INTO done VALUES (1)", "sick")
+            wait_for_replay(other)
+            where.configure(max_standby_streaming_delay="0")
+            servers.primary.execute(["DELETE FROM t", "VACUUM (TRUNCATE false) t"], "sick")
+        answer = good(answers[0])
+        assert (answer.outcome, answer.position.replica) == (Outcome.HELD, name)
+        where.reset()
+    finally:
+        for standby in (servers.first, servers.second):
+            standby.reset()
+        servers.execute("DROP TABLE done", "sick")
+
+
+def test_a_dropped_database_is_a_conflict_that_no_replica_mends(servers: Topology, opened: Any) -> None:
+    """Semantics 2.4, 57P04: replay ends the sessions; the second try finds no such database, and nothing turns green."""
+    servers.primary.create_database("doomed")
+    urls = [one.url("doomed") for one in (servers.first, servers.second)]
+    databases = opened(postgres_config(*urls))
+    with asleep(databases, servers, invariant(SLEEP, timeout=timedelta(minutes=2))) as (answers, _):
+        servers.primary.drop_database("doomed")
+        wait_for_replay(servers.first)
+        wait_for_replay(servers.second)
+    failure = answers[0] if isinstance(answers[0], Failure) else answers[0].failure
+    assert failure.reason in (FailureReason.REFUSED, FailureReason.CONFLICT, FailureReason.LOST)
+    assert "database" in failure.sentence
+    assert not isinstance(answers[0], Examined) or answers[0].outcome is Outcome.ERRORED
+
+
+def test_there_is_one_more_try_and_no_third(servers: Topology, opened: Any) -> None:
+    """Semantics 2.4: whoever ends every session is not asked for ever."""
+    databases = opened(of(servers.first, servers.second))
+    looks: list[str] = []
+
+    def examine(look: Look) -> Examined | Failure:
+        looks.append(look.position.replica)
+        server = servers.first if look.position.replica == "r1" else servers.second
+        server.value(END)
+        from holdtrue.databases import examine_invariant
+        from servers.invariants import HASHER
+
+        return examine_invariant(look, invariant("SELECT id FROM t"), hasher=HASHER)
+
+    answer = databases.look("db", time_limit=timedelta(seconds=30), newest_good=None, examine=examine)
+    failure = answer if isinstance(answer, Failure) else answer.failure
+    assert failure is not None
+    assert failure.reason is FailureReason.LOST
+    assert sorted(looks) == ["r1", "r2"]
+
+
+# Limits hold, and nothing goes on on the server.
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1 AS id FROM pg_sleep(300)",
+        "SELECT g AS id, pg_sleep(0.05) FROM generate_series(1, 100000) g",
+        "SELECT count(*) AS id FROM generate_series(1, 1000000000) g",
+        "SELECT id FROM locked",
+    ],
+)
+def test_a_limit_holds_and_nothing_is_left_at_work_on_the_server(servers: Topology, opened: Any, text: str) -> None:
+    """Issue: limits hold against sleeping, slow rows, long computing and lock waits; the server's own list is the witness."""
+    databases = opened(of(servers.first))
+    servers.execute(["DROP TABLE IF EXISTS locked", "CREATE TABLE locked(id int)"], "sick")
+    with servers.primary.connect("sick", autocommit=False) as migration:
+        migration.execute("LOCK TABLE locked IN ACCESS EXCLUSIVE MODE")
+        migration.execute("SELECT pg_switch_wal()")
+        held = "SELECT count(*) FROM pg_locks WHERE relation = 'locked'::regclass AND granted"
+        wait_until(lambda: servers.first.value(held, "sick") == 1, "the lock is replayed")
+        started = time.monotonic()
+        answer = ask(databases, invariant(text, timeout=timedelta(seconds=1)))
+        spent = time.monotonic() - started
+        migration.rollback()
+    failure = answer if isinstance(answer, Failure) else answer.failure
+    assert failure is not None
+    assert failure.reason in (FailureReason.TIMEOUT, FailureReason.LOCK_WAIT)
+    assert spent < 30
+    wait_until(lambda: at_work(servers.first) == 0, "nothing is left at work on the server")
+    assert good(ask(databases, RULE)).outcome is Outcome.HELD
+
+
+@pytest.mark.parametrize("text", ["SELECT SLEEP(300) AS id", "SELECT BENCHMARK(100000000000, MD5('x')) AS id"])
+def test_a_limit_holds_and_nothing_is_left_at_work_on_mariadb(
+    mariadb_database: FreshMariadb, opened: Any, text: str
+) -> None:
+    databases = opened(mysql_config(mariadb_database.replica_url))
+    answer = ask(databases, invariant(text, timeout=timedelta(seconds=1)))
+    failure = answer if isinstance(answer, Failure) else answer.failure
+    assert failure is not None
+    assert failure.reason is FailureReason.TIMEOUT
+    left = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'holdtrue' AND COMMAND = 'Query'"
+    wait_until(lambda: mariadb_database.replica.value(left) == 0, "nothing is left at work on the server")
