@@ -133,13 +133,14 @@ class PostgresStandby(PostgresServer):
         wait_until(lambda: self.value(_RECEIVERS) == 0, "the receiver has gone")
 
     def follow(self, port: int | None = None) -> None:
-        """Receive from its upstream, or through another port of this machine, and wait until WAL streams."""
+        """Receive from its upstream, or through another port of this machine, and wait until WAL streams from there."""
         where = self.upstream.port if port is None else port
         self._receive_from(f"host=127.0.0.1 port={where} user=postgres password={self.password} connect_timeout=2")
-        self.wait_streaming()
+        self.wait_streaming(where)
 
-    def wait_streaming(self) -> None:
-        wait_until(lambda: self.value(f"{_RECEIVERS} WHERE status = 'streaming'") == 1, "the standby streams")
+    def wait_streaming(self, port: int | None = None) -> None:
+        whom = "" if port is None else f" AND sender_port = {port}"
+        wait_until(lambda: self.value(f"{_RECEIVERS} WHERE status = 'streaming'{whom}") == 1, "the standby streams")
 
     def _receive_from(self, conninfo: str) -> None:
         with self.connect() as connection:

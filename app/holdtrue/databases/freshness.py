@@ -105,7 +105,9 @@ def _lag(signs: Signs) -> timedelta | None:
 def check_position(here: Position, newest_good: Position | None, accepted_system: str | None) -> Failure | None:
     """Runs never go back: judge a position against the newest good run's (semantics 2.3).
 
-    A higher timeline is a failover and accepted. A dialect without positions leaves them empty, and is not compared.
+    A higher timeline is a failover and accepted, also where it stands behind: what it lacks is lost for good. (A standby asks
+    for a new timeline only after it has replayed the old one to its end, so it is never merely behind.) A dialect without
+    positions leaves them empty, and is not compared.
     """
     if newest_good is None or not here.system or not newest_good.system:
         return None
