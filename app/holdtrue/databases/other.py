@@ -189,7 +189,7 @@ class OtherLink:
             return Failure(FailureReason.IS_PRIMARY, sentence)
         moment = datetime.now(UTC)
         try:
-            self._driven(self._there.begin, time.monotonic() + limits.statement.total_seconds())
+            self._driven(self._there.begin, time.monotonic() + limits.opening.total_seconds())
         except _Stopped as stopped:
             return stopped.failure
         self.opened = Position(replica=self._replica, moment=moment, role="unknown")
