@@ -45,6 +45,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "lc_messages": "C",
     "shared_buffers": "64MB",
 }
+_TOO_EARLY: Final = "FATAL:  the database system is"
 # The server lives as long as the pipe on descriptor 3 is open, which is as long as we live: no orphan after a SIGKILL.
 _KEEPER = 'exec 3<&0; "$@" </dev/null 3<&- & child=$!; read -r _ <&3; kill -INT "$child" 2>/dev/null; wait "$child"'
 
@@ -217,7 +218,9 @@ class EmbeddedPostgres:
             if status in ("ready", "standby"):
                 return True
             seen = seen or status != ""
-            if (seen and status == "") or "FATAL" in self._log_tail() or self._keeper_ended():
+            # A client that knocks too early is told so with a FATAL line of its own: that is no failure of the start.
+            failed = "FATAL" in self._log_tail().replace(_TOO_EARLY, "")
+            if (seen and status == "") or failed or self._keeper_ended():
                 return False
             time.sleep(0.01)
         return False

@@ -1,0 +1,161 @@
+"""A real `holdtrue serve` and `holdtrue run` over replicas that fall sick: a pair, a cascaded one, and one that hangs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers.network import never_answering
+from servers.postgres import PostgresPrimary, Topology, wait_for_replay
+from servers.service import Serving, holdtrue, until
+
+BEATEN = {"freshness": "heartbeat", "heartbeat": "SELECT max(beat_at) FROM heartbeat", "max_lag": "4s"}
+EVERY = {"interval": "1s", "timeout": "4s", "key": ["id"], "columns": {"id": "safe"}, "sql": "SELECT id FROM t"}
+
+
+@contextmanager
+def beating(primary: PostgresPrimary, database: str) -> Iterator[None]:
+    """Within: the primary writes its heartbeat, several times a second."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        with primary.connect(database) as connection:
+            while not ended.wait(0.2):
+                connection.execute("UPDATE heartbeat SET beat_at = clock_timestamp()")
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(10)
+
+
+@pytest.fixture
+def servers(postgres_topology: Topology) -> Iterator[Topology]:
+    """The topology with a database whose heartbeat beats; healed in the end."""
+    servers = postgres_topology
+    servers.primary.create_database("shop")
+    servers.execute(["CREATE TABLE t(id int)", "CREATE TABLE heartbeat(beat_at timestamptz)"], "shop")
+    servers.execute("INSERT INTO heartbeat VALUES (now())", "shop")
+    with beating(servers.primary, "shop"):
+        yield servers
+    for standby in (servers.first, servers.second):
+        standby.follow()
+    servers.wait()
+    servers.primary.drop_database("shop")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, servers: Topology) -> Iterator[Path]:
+    """A catalog that asks all of them; each invariant is called like its database."""
+    with never_answering() as port:
+        urls = {
+            "pair": [servers.first.url("shop"), servers.second.url("shop")],
+            "cascaded": [servers.cascaded.url("shop")],
+            "beaten": [servers.cascaded.url("shop")],
+            "hung": [f"postgresql://postgres@127.0.0.1:{port}/shop"],
+            "half": [f"postgresql://postgres@127.0.0.1:{port}/shop", servers.second.url("shop")],
+        }
+        databases = {
+            name: {
+                "replicas": [
+                    {
+                        "name": f"r{number}",
+                        "url": url.replace(f":{servers.primary.password}@", "@"),
+                        "password": "${PGWORD}",
+                    }
+                    for number, url in enumerate(found, 1)
+                ],
+                **(BEATEN if name == "beaten" else {}),
+            }
+            for name, found in urls.items()
+        }
+        config = {"version": 1, "store": {"url": "sqlite:///store.db"}, "databases": databases}
+        rules = [{"name": name, "database": name, **EVERY} for name in urls]
+        (tmp_path / "invariants").mkdir()
+        (tmp_path / "holdtrue.yaml").write_text(json.dumps(config))
+        (tmp_path / "invariants" / "all.yaml").write_text(json.dumps({"version": 1, "invariants": rules}))
+        yield tmp_path
+
+
+def newest(serving: Serving, name: str, count: int = 1) -> list[dict[str, Any]]:
+    """Its newest runs, skipped spans left out."""
+    found = serving.json(f"/api/v1/invariants/{name}/runs?limit=50")["runs"]
+    return [one for one in found if one["outcome"] != "skipped"][:count]
+
+
+def word(serving: Serving, name: str) -> str:
+    entries = serving.json("/api/v1/overview")["entries"]
+    return str(next(one["verdict"]["word"] for one in entries if one["invariant"] == name))
+
+
+def becomes(serving: Serving, name: str, outcome: str, reason: str | None = None, replica: str | None = None) -> Any:
+    """Wait for a newest run that ended so, for that reason, on that replica."""
+
+    def found() -> Any:
+        for one in newest(serving, name):
+            why = (one["failure"] or {}).get("reason")
+            where = (one["position"] or {}).get("replica")
+            if one["outcome"] == outcome and reason in (None, why) and replica in (None, where):
+                return one
+        return None
+
+    return until(found, f"{name} is {outcome} {reason or ''} {replica or ''}")
+
+
+def test_sick_replicas_are_named_passed_over_and_never_turn_anything_green(folder: Path, servers: Topology) -> None:
+    """Semantics 0, 2.1 to 2.3: what a person sees while servers fall sick and recover, one after another."""
+    with Serving(folder, {"PGWORD": servers.primary.password}) as serving:
+        serving.until_serving()
+        # One database hangs, and one replica of another: everybody else is asked all the same.
+        for name in ("pair", "cascaded", "beaten"):
+            becomes(serving, name, "held")
+        becomes(serving, "half", "held", replica="r2")
+        refused = becomes(serving, "hung", "errored", "connection refused")
+        assert "no answer in time" in refused["failure"]["sentence"]
+        assert word(serving, "hung").startswith("unknown")
+
+        # The link of the first is cut: the pair goes on with the second, the cascade is blind, its heartbeat is not.
+        servers.first.cut()
+        servers.primary.execute("INSERT INTO t VALUES (1)", "shop")
+        becomes(serving, "pair", "violated", replica="r2")
+        blind = becomes(serving, "cascaded", "held")
+        assert blind["position"]["freshness_proven"] is True
+        late = becomes(serving, "beaten", "errored", "lagging")
+        assert "the heartbeat on this server is" in late["failure"]["sentence"]
+        done = holdtrue("run", "beaten", "--format", "json", cwd=folder, env={"PGWORD": servers.primary.password})
+        assert (done.returncode, "lagging" in done.stdout) == (3, True)
+
+        # The other one too: nobody can look, and what is red stays red.
+        servers.second.cut()
+        gone = becomes(serving, "pair", "errored", "cut off")
+        assert "r1: no WAL receiver" in gone["failure"]["sentence"]
+        assert "r2: no WAL receiver" in gone["failure"]["sentence"]
+        assert word(serving, "pair") == "violated"
+        done = holdtrue("run", "pair", cwd=folder, env={"PGWORD": servers.primary.password})
+        assert done.returncode == 3
+
+        # The first is well again; nothing that is seen is older than what was seen.
+        servers.first.follow()
+        wait_for_replay(servers.cascaded)
+        becomes(serving, "pair", "violated", replica="r1")
+        becomes(serving, "cascaded", "violated")
+        becomes(serving, "beaten", "violated")
+        servers.primary.execute("DELETE FROM t", "shop")
+        becomes(serving, "pair", "held", replica="r1")
+
+        # A restart in the middle of it all, and back.
+        servers.second.follow()
+        servers.first.server.stop()
+        becomes(serving, "pair", "held", replica="r2")
+        servers.first.start()
+        servers.first.wait_streaming()
+        assert serving.get("/healthz").status_code == 200
