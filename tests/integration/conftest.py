@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from holdtrue.databases import Databases
+from holdtrue.model import DatabaseConfig
 from holdtrue.store import open_store
 from holdtrue.web import create_app
 from scenes import Scene
 from scenes.refunds import refunds_world
 from scenes.serving import Calls, client_over, web_service
 from servers.alertmanager import MemberStub
-from servers.postgres import PostgresPrimary
+from servers.postgres import PostgresPrimary, Topology
+from servers.sickness import NAME
 from stores import Clock, House
 
 
@@ -117,3 +120,36 @@ def other() -> Iterator[MemberStub]:
     stub = MemberStub()
     yield stub
     stub.close()
+
+
+@pytest.fixture(scope="session")
+def sick_servers(postgres_topology: Topology) -> Topology:
+    """The topology with a database ``sick`` that has an empty table ``t``."""
+    postgres_topology.primary.create_database("sick")
+    postgres_topology.execute("CREATE TABLE t(id int)", "sick")
+    return postgres_topology
+
+
+@pytest.fixture
+def servers(sick_servers: Topology) -> Iterator[Topology]:
+    """The same, well and with an empty table at the beginning; whoever makes a server sick heals it."""
+    sick_servers.execute("TRUNCATE t", "sick")
+    yield sick_servers
+    sick_servers.wait()
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[..., Databases]]:
+    """Databases of some configurations; what still runs on them in the end is interrupted."""
+    made: list[Databases] = []
+
+    def make(*configs: DatabaseConfig) -> Databases:
+        databases = Databases(environ={}, application_name=NAME)
+        databases.configure(configs)
+        made.append(databases)
+        return databases
+
+    yield make
+    for databases in made:
+        databases.interrupt_all()
+        databases.close()

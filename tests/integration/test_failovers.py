@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdtrue.databases import Databases, Examined
-from holdtrue.model import DatabaseConfig, Failure, FailureReason, Freshness, Outcome
+from holdtrue.databases import Examined
+from holdtrue.model import Failure, FailureReason, Freshness, Outcome
 from servers.invariants import ask, invariant, postgres_config
 from servers.postgres import PostgresPrimary, PostgresStandby, started, wait_for_replay, wait_until
 
@@ -27,21 +27,6 @@ def servers() -> Iterator[tuple[PostgresPrimary, PostgresStandby, PostgresStandb
         for standby in (first, second):
             wait_for_replay(standby)
         yield primary, first, second
-
-
-@pytest.fixture
-def opened() -> Iterator[Any]:
-    made: list[Databases] = []
-
-    def make(config: DatabaseConfig) -> Databases:
-        databases = Databases(environ={})
-        databases.configure([config])
-        made.append(databases)
-        return databases
-
-    yield make
-    for databases in made:
-        databases.close()
 
 
 def good(answer: Examined | Failure) -> Examined:

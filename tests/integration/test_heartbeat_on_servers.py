@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from holdtrue.databases import Databases, Examined
-from holdtrue.model import DatabaseConfig, Failure, FailureReason, Freshness, Outcome
+from holdtrue.databases import Examined
+from holdtrue.model import Failure, FailureReason, Freshness, Outcome
 from servers.invariants import ask, invariant, mysql_config, postgres_config
 from servers.mariadb import FreshMariadb, wait_for_replica
 from servers.postgres import FreshDatabase, Topology, wait_until
+from servers.sickness import NAME
 
-NAME = "holdtrue-heartbeat"
 BEAT = "SELECT max(beat_at) FROM heartbeat"
 RULE = invariant("SELECT id FROM t")
 HOUR = timedelta(hours=1)
@@ -22,22 +21,6 @@ HOUR = timedelta(hours=1)
 
 def heartbeat(text: str = BEAT, **changes: Any) -> dict[str, Any]:
     return {"freshness": Freshness.HEARTBEAT, "heartbeat": text, "max_lag": HOUR, **changes}
-
-
-@pytest.fixture
-def opened() -> Iterator[Any]:
-    """Databases of these configurations, closed at the end."""
-    made: list[Databases] = []
-
-    def make(config: DatabaseConfig) -> Databases:
-        databases = Databases(environ={}, application_name=NAME)
-        databases.configure([config])
-        made.append(databases)
-        return databases
-
-    yield make
-    for databases in made:
-        databases.close()
 
 
 def good(answer: Examined | Failure) -> Examined:
