@@ -1,9 +1,11 @@
 """reads YAML into a fully validated Catalog; every problem with file, line and column"""
 
+from holdtrue.catalog.aliases import table_aliases
 from holdtrue.catalog.building import CONFIG, Examination, build_catalog, content_hash, examine, read_config
 from holdtrue.catalog.computing import computed_columns
 from holdtrue.catalog.definitions import definition_hash
-from holdtrue.catalog.folder import examine_files, load_catalog, read_texts
+from holdtrue.catalog.folder import examine_files, folder_of, is_catalog_file, load_catalog, read_texts
+from holdtrue.catalog.nodes import TEXT_LIMIT
 from holdtrue.catalog.packages import package_for
 from holdtrue.catalog.schema import json_schema
 from holdtrue.catalog.secrets import resolve_secret
@@ -12,6 +14,7 @@ from holdtrue.catalog.sql import Inspection, SqlProblem, inspect_sql
 
 __all__ = [
     "CONFIG",
+    "TEXT_LIMIT",
     "Examination",
     "Inspection",
     "SqlProblem",
@@ -21,7 +24,9 @@ __all__ = [
     "definition_hash",
     "examine",
     "examine_files",
+    "folder_of",
     "inspect_sql",
+    "is_catalog_file",
     "json_schema",
     "load_catalog",
     "nearest",
@@ -29,4 +34,5 @@ __all__ = [
     "read_config",
     "read_texts",
     "resolve_secret",
+    "table_aliases",
 ]

@@ -55,7 +55,7 @@ def _gather(config_path: Path, allow_empty: bool) -> tuple[dict[str, str], list[
     text = _read(config_path, CONFIG, problems)
     if text is not None:
         texts[CONFIG] = text
-    name = _folder_name(texts.get(CONFIG, ""))
+    name = folder_of(texts.get(CONFIG, ""))
     folder = config_path.parent / name
     key = Path(os.path.normpath(name)).as_posix()
     if not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
@@ -73,7 +73,8 @@ def _gather(config_path: Path, allow_empty: bool) -> tuple[dict[str, str], list[
     return texts, problems
 
 
-def _folder_name(text: str) -> str:
+def folder_of(text: str) -> str:
+    """The folder of the invariants that a ``holdtrue.yaml`` names, whatever else is wrong with it."""
     # Read on its own: the folder must be known before anything is validated.
     root = compose(CONFIG, text, [])
     if isinstance(root, nodes.Mapping) and "invariants_folder" in root.entries:
@@ -81,6 +82,11 @@ def _folder_name(text: str) -> str:
         if isinstance(value, nodes.Scalar) and value.text.strip() and "\x00" not in value.text:
             return value.text
     return DEFAULT_FOLDER
+
+
+def is_catalog_file(name: str) -> bool:
+    """Whether a file of this name is read: not what begins with a dot, nor what editors leave behind."""
+    return not name.startswith((".", "#")) and name.lower().endswith(_SUFFIXES)
 
 
 def _files(folder: Path, key: str, problems: list[Problem]) -> Iterator[Path]:
@@ -95,7 +101,7 @@ def _files(folder: Path, key: str, problems: list[Problem]) -> Iterator[Path]:
                 relative = f"{key}/{(Path(place) / one).relative_to(folder).as_posix()}"
                 problems.append(Problem(Place(relative, 1, 1), "a link to a folder is not followed; link its files"))
         for one in sorted(files):
-            if one.startswith((".", "#")) or not one.lower().endswith(_SUFFIXES):
+            if not is_catalog_file(one):
                 continue
             count += 1
             if count > _FILES_LIMIT:

@@ -19,6 +19,8 @@ MODULES = {
     "run": "run",
     "test": "test",
     "doctor": "doctor",
+    "diff": "diff",
+    "explain": "explain",
     "serve": "serve",
     "overview": "overview",
     "history": "history",

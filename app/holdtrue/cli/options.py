@@ -37,6 +37,9 @@ FormatOption = Annotated[Format, typer.Option("--format", help="text, or json fo
 ReportFormatOption = Annotated[
     ReportFormat, typer.Option("--format", help="text, json for programs, junit (XML), or github (annotations).")
 ]
+DatabaseOption = Annotated[
+    str | None, typer.Option("--database", "-d", metavar="NAME", help="One of its databases; without it, all.")
+]
 SelectOption = Annotated[
     list[str] | None,
     typer.Option("--select", "-s", metavar="KIND:VALUE", help="tag:…, owner:… or database:…; may be repeated."),

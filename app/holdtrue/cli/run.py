@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +14,7 @@ from holdtrue.catalog import load_catalog
 from holdtrue.cli.annotations import annotation, shown_path
 from holdtrue.cli.exits import ExitCode, worst
 from holdtrue.cli.junit import Case, CaseResult, junit
+from holdtrue.cli.looking import failure_as_data, position_as_data, say_failure, seconds, where
 from holdtrue.cli.options import ConfigOption, ReportFormat, ReportFormatOption, SelectOption
 from holdtrue.cli.progress import progress
 from holdtrue.cli.quiet import no_log
@@ -21,7 +22,7 @@ from holdtrue.cli.terminal import paint, say, say_json, table, visible
 from holdtrue.errors import Refused
 from holdtrue.inspection import Asked, ask_now, choose, connected
 from holdtrue.ledger import KeyHasher
-from holdtrue.model import Failure, FailureReason, Outcome, Position, Returns, Row, show_duration, show_moment
+from holdtrue.model import FailureReason, Outcome, Returns, Row, show_duration, show_moment
 from holdtrue.model.masking import excerpt
 from holdtrue.settings import environment, load_settings
 
@@ -118,13 +119,13 @@ def _count(one: Asked) -> str:
 def _details(one: Asked) -> list[str]:
     lines = []
     if one.failure is not None:
-        lines.append(f"why: {_failure(one.failure)}")
+        lines.append(f"why: {say_failure(one.failure)}")
         if one.failure.raw:
             lines.append(f"the server said: {visible(one.failure.raw)}")
         elif one.raw is None and one.failure.reason is FailureReason.QUERY:
             lines.append(f"`holdtrue run {one.invariant.name} --raw` shows what the server said")
     if one.examined is not None:
-        lines.append(_where(one.examined.position, one.started_at))
+        lines.append(where(one.examined.position, datetime.now(UTC) - one.started_at))
         if one.examined.rows_note:
             lines.append(visible(one.examined.rows_note))
     if one.outcome is Outcome.VIOLATED or (one.examined is not None and one.examined.tallied.counted):
@@ -132,27 +133,6 @@ def _details(one: Asked) -> list[str]:
         if one.invariant.runbook_url:
             lines.append(f"runbook: {visible(one.invariant.runbook_url)}")
     return lines
-
-
-def _failure(failure: Failure) -> str:
-    said = visible(failure.sentence)
-    if failure.sqlstate:
-        said += f" (SQLSTATE {failure.sqlstate})"
-    if failure.position is not None:
-        said += f", at character {failure.position} of the text"
-    return said
-
-
-def _where(position: Position, started_at: datetime) -> str:
-    where = f"asked {visible(position.replica)}"
-    if position.role:
-        where += f" ({position.role})"
-    if position.lag is not None:
-        where += f", lag {show_duration(position.lag)}"
-    if position.log_position:
-        where += f", at {position.log_position}"
-    where += f", {show_duration(datetime.now(UTC) - started_at)} ago"
-    return where if position.freshness_proven else f"{where}; freshness not proven"
 
 
 def _rows(one: Asked) -> list[str]:
@@ -213,7 +193,7 @@ def _annotation(one: Asked, config: Path) -> str:
 
 def _message(one: Asked) -> str:
     if one.outcome is Outcome.ERRORED or one.examined is None:
-        return _failure(one.failure) if one.failure is not None else "could not look"
+        return say_failure(one.failure) if one.failure is not None else "could not look"
     return _count(one)
 
 
@@ -228,52 +208,20 @@ def _as_data(one: Asked) -> dict[str, object]:
         "severity": one.invariant.severity.value,
         "owner": one.invariant.owner,
         "started_at": show_moment(one.started_at),
-        "duration_seconds": _seconds(one.duration),
-        "statement_seconds": _seconds(examined.statement) if examined is not None else None,
+        "duration_seconds": seconds(one.duration),
+        "statement_seconds": seconds(examined.statement) if examined is not None else None,
         "count": examined.tallied.counted if examined is not None and one.outcome is not Outcome.ERRORED else None,
         "complete": examined.complete if examined is not None else False,
         "returned": examined.tallied.returned if examined is not None else None,
         "settling": examined.tallied.settling if examined is not None else None,
         "waived": examined.tallied.waived if examined is not None else None,
         "tolerate": one.invariant.policy.tolerate,
-        "failure": _failure_as_data(one.failure),
-        "position": _position_as_data(examined.position) if examined is not None else None,
+        "failure": failure_as_data(one.failure),
+        "position": position_as_data(examined.position) if examined is not None else None,
         "note": examined.rows_note if examined is not None else "",
         "sample": {
             "columns": list(headings),
             "rows": [list(row) for row in rows],
             "masked": sorted(hidden),
         },
-    }
-
-
-def _seconds(duration: timedelta) -> float:
-    return round(duration.total_seconds(), 6)
-
-
-def _failure_as_data(failure: Failure | None) -> dict[str, object] | None:
-    if failure is None:
-        return None
-    said: dict[str, object] = {
-        "reason": failure.reason.value,
-        "sentence": failure.sentence,
-        "sqlstate": failure.sqlstate,
-        "position": failure.position,
-    }
-    if failure.raw is not None:
-        said["raw"] = failure.raw
-    return said
-
-
-def _position_as_data(position: Position) -> dict[str, object]:
-    return {
-        "replica": position.replica,
-        "role": position.role,
-        "moment": show_moment(position.moment),
-        "lag_seconds": _seconds(position.lag) if position.lag is not None else None,
-        "freshness_proven": position.freshness_proven,
-        "system": position.system,
-        "timeline": position.timeline,
-        "log_position": position.log_position,
-        "snapshot": position.snapshot,
     }

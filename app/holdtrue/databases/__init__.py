@@ -4,10 +4,12 @@ from holdtrue.databases.describing import Described, Describes
 from holdtrue.databases.examination import EVIDENCE_LIMIT, evidence_mask, examine_invariant
 from holdtrue.databases.facts import Clocks, Count, Facts, Link, MysqlFacts, PostgresFacts, SqliteFacts, Told
 from holdtrue.databases.looks import Answer, Examined, Limits, Look, Mask, ReplicaState, Streamed
+from holdtrue.databases.planning import Aliases, Explains, Plan, PlanStep, TableSize
 from holdtrue.databases.replicas import Databases
 
 __all__ = [
     "EVIDENCE_LIMIT",
+    "Aliases",
     "Answer",
     "Clocks",
     "Count",
@@ -15,16 +17,20 @@ __all__ = [
     "Described",
     "Describes",
     "Examined",
+    "Explains",
     "Facts",
     "Limits",
     "Link",
     "Look",
     "Mask",
     "MysqlFacts",
+    "Plan",
+    "PlanStep",
     "PostgresFacts",
     "ReplicaState",
     "SqliteFacts",
     "Streamed",
+    "TableSize",
     "Told",
     "evidence_mask",
     "examine_invariant",

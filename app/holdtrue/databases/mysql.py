@@ -42,9 +42,11 @@ from holdtrue.databases.mysql_opening import (
     standing_statement,
     status_statement,
 )
+from holdtrue.databases.mysql_plan import EXPLAIN, read_plan
 from holdtrue.databases.mysql_schema import describe_with_parents
 from holdtrue.databases.mysql_text import refuse_unless_reading
 from holdtrue.databases.mysql_wire import DRIVER_FAULTS, END_SECONDS, Stopped, Wire
+from holdtrue.databases.planning import Aliases, Plan
 from holdtrue.model import (
     BaseRows,
     Column,
@@ -59,6 +61,7 @@ from holdtrue.model import (
 )
 
 _SIDE_SECONDS: Final = 10.0
+_STEPS_LIMIT: Final = 1000
 _CONNECT_SECONDS: Final = 10.0
 
 
@@ -277,9 +280,12 @@ class MysqlLink:
 
     def ask(self, sql: str, *, limit: int) -> Answer | Failure:
         """Ask a side question; what fails in it is undone alone, and leaves the snapshot usable."""
-        refusal = refuse_unless_reading(sql, escapes=self._facts.escapes) or self._unusable()
-        if refusal is not None:
-            return refusal
+        return refuse_unless_reading(sql, escapes=self._facts.escapes) or self._asked(sql, limit)
+
+    def _asked(self, sql: str, limit: int) -> Answer | Failure:
+        unusable = self._unusable()
+        if unusable is not None:
+            return unusable
         seconds = min(self._limits.declared.total_seconds(), _SIDE_SECONDS)
         rows: list[Row] = []
         found: list[tuple[Column, ...]] = [()]
@@ -330,6 +336,18 @@ class MysqlLink:
             return refusal
         try:
             return describe_with_parents(self, tables, self._limits.statement)
+        except Stopped as stopped:
+            return stopped.failure
+
+    def explain(self, sql: str, aliases: Aliases) -> Plan | Failure:
+        """What the server means to do with a text, within the limits of a side question; it is not executed."""
+        refusal = refuse_unless_reading(sql, escapes=self._facts.escapes)
+        answer = refusal or self._asked(EXPLAIN + sql, _STEPS_LIMIT)
+        if isinstance(answer, Failure):
+            return answer
+        seconds = timedelta(seconds=min(self._limits.declared.total_seconds(), _SIDE_SECONDS))
+        try:
+            return read_plan(self, [one.name for one in answer.columns], answer.rows, aliases, seconds)
         except Stopped as stopped:
             return stopped.failure
 

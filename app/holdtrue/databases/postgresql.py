@@ -17,6 +17,7 @@ from holdtrue.databases.freshness import Fresh, decide_freshness, measured_lag
 from holdtrue.databases.heartbeat import Beat, beat_age, decide_beat
 from holdtrue.databases.logins import read_login
 from holdtrue.databases.looks import Ahead, Answer, Limits, Mask, OnColumns, Streamed
+from holdtrue.databases.planning import Aliases, Plan
 from holdtrue.databases.postgresql_ahead import vouch
 from holdtrue.databases.postgresql_evidence import take_evidence
 from holdtrue.databases.postgresql_facts import read_postgres_facts
@@ -31,6 +32,7 @@ from holdtrue.databases.postgresql_opening import (
     prepare_message,
     read_opening,
 )
+from holdtrue.databases.postgresql_plan import read_plan
 from holdtrue.databases.postgresql_schema import describe_with_parents
 from holdtrue.databases.postgresql_text import refuse_unless_query
 from holdtrue.databases.postgresql_wire import END_SECONDS, Stopped, Wire
@@ -339,6 +341,18 @@ class PostgresLink:
             return read_postgres_facts(self, self._wire.reached(pooled=self._own is False), within)
         except Stopped as stopped:
             return self._of_server(stopped.failure)
+
+    def explain(self, sql: str, aliases: Aliases) -> Plan | Failure:  # noqa: ARG002  its plans name tables
+        """What the server means to do with a text; it is planned behind a savepoint, and not executed."""
+        refusal = refuse_unless_query(sql) or self._unusable()
+        if refusal is not None:
+            return refusal
+        seconds = timedelta(seconds=min(self._limits.declared.total_seconds(), _SIDE_SECONDS))
+        try:
+            with self.savepoint(seconds):
+                return read_plan(self, sql, seconds)
+        except Stopped as stopped:
+            return stopped.failure
 
     def end(self) -> bool:
         """Roll back and release session locks (semantics 3.6)."""

@@ -16,8 +16,11 @@ from holdtrue.databases.describing import Described
 from holdtrue.databases.facts import SqliteFacts
 from holdtrue.databases.logins import read_login
 from holdtrue.databases.looks import Ahead, Answer, Limits, Mask, OnColumns, Streamed
+from holdtrue.databases.planning import Aliases, Plan
+from holdtrue.databases.postgresql_text import refuse_unless_query
 from holdtrue.databases.sqlite_evidence import describe_with_parents, take_evidence
 from holdtrue.databases.sqlite_facts import read_sqlite_facts
+from holdtrue.databases.sqlite_plan import EXPLAIN, read_plan
 from holdtrue.databases.sqlite_values import show, show_text
 from holdtrue.databases.sqlstates import timeout
 from holdtrue.model import (
@@ -34,6 +37,7 @@ from holdtrue.model import (
 
 _STEPS_BETWEEN_CLOCKS: Final = 1000
 _SIDE_SECONDS: Final = 10.0
+_STEPS_LIMIT: Final = 1000
 _ALLOWED: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
 # A value is built and held at once, by functions that look at no clock: without these one text takes all memory there is.
 _LONGEST_VALUE: Final = 32 * 1024 * 1024
@@ -181,6 +185,9 @@ class SqliteLink:
 
     def ask(self, sql: str, *, limit: int) -> Answer | Failure:
         """Ask a side question; reading that fails leaves a SQLite transaction usable by itself."""
+        return self._asked(sql, limit)
+
+    def _asked(self, sql: str, limit: int) -> Answer | Failure:
         rows: list[Row] = []
         found: list[tuple[Column, ...]] = [()]
 
@@ -216,6 +223,23 @@ class SqliteLink:
             return stopped.failure
         except OSError:
             return Failure(FailureReason.LOST, "the SQLite file cannot be read")
+
+    def explain(self, sql: str, aliases: Aliases) -> Plan | Failure:
+        """What SQLite means to do with a text: it is compiled under the same guard, and not executed."""
+        refusal = refuse_unless_query(sql)
+        answer = refusal or self._asked(EXPLAIN + sql, _STEPS_LIMIT)
+        if isinstance(answer, Failure):
+            return answer
+        seconds = timedelta(seconds=min(self._limits.declared.total_seconds(), _SIDE_SECONDS))
+        return read_plan(self, answer.rows, aliases, seconds)
+
+    def number(self, sql: str, within: timedelta) -> int | Failure | None:
+        """The one number of a statement of ours, None for NULL."""
+        try:
+            found = self.query(sql, (), limit=1, within=within)
+        except Stopped as stopped:
+            return stopped.failure
+        return int(found[0][0]) if found and isinstance(found[0][0], int) else None
 
     def end(self) -> bool:
         """Roll back."""

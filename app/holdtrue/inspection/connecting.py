@@ -11,12 +11,14 @@ from holdtrue.model import Catalog
 
 
 @contextmanager
-def connected(catalog: Catalog, environ: Mapping[str, str], folder: Path) -> Iterator[Databases]:
+def connected(
+    catalog: Catalog, environ: Mapping[str, str], folder: Path, *, command: str = "run"
+) -> Iterator[Databases]:
     """The catalog's databases, with the caller's own login; on the way out running statements are cancelled.
 
-    Relative SQLite files lie in ``folder``: that of ``holdtrue.yaml``.
+    Relative SQLite files lie in ``folder``: that of ``holdtrue.yaml``. ``command`` is what the servers show as our name.
     """
-    databases = Databases(environ=environ, application_name="holdtrue run", folder=folder)
+    databases = Databases(environ=environ, application_name=f"holdtrue {command}", folder=folder)
     databases.configure(catalog.config.databases)
     try:
         yield databases
