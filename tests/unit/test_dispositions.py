@@ -350,3 +350,16 @@ def test_a_row_that_keeps_itself_young_counts_in_the_end() -> None:
 def test_a_waived_row_that_goes_has_not_healed() -> None:
     state = KeyState(key_of("a"), WAIVED, Novelty.FIXED, NOW, NOW)
     assert (state.healed, state.healed_after) == (False, None)
+
+
+def test_a_key_that_came_back_settles_for_at_most_since_then() -> None:
+    """Semantics 5.1: through the ledger: what it keeps of a key that was gone begins anew when it is there again."""
+    looks = Looks()
+    looks.look(looks.row("a", timedelta(0)))
+    looks.look()
+    looks.now += timedelta(days=1)
+    dispositions = []
+    for _ in range(9):
+        looks.look(looks.row("a", timedelta(0)))
+        dispositions.append(looks.before.keys[key_of("a")].disposition)
+    assert dispositions == [SETTLING] * 8 + [COUNTED]
