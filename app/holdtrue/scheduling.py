@@ -54,13 +54,19 @@ def settle_on_newest(claim: Claim, invariant: Invariant, now: datetime) -> Claim
     """The claim for the newest due time that has passed; the earlier ones become its missed span (semantics 2.5).
 
     A run that was asked for stays what it is: its moment is no due time of the schedule, and it takes none of them over.
+    A due time that was attempted already was not missed: its last attempt has finished it, and the missed ones begin after
+    it (semantics 2.4).
     """
     if claim.kind is not RunKind.SCHEDULED:
         return claim
-    newest, missed = due_between(invariant.schedule, claim.invariant, claim.database, claim.due_at, now)
+    schedule, first = invariant.schedule, claim.due_at
+    newest, missed = due_between(schedule, claim.invariant, claim.database, first, now)
     if not missed:
         return claim
-    return replace(claim, due_at=newest, missed=missed, missed_from=claim.due_at)
+    if claim.attempt > 1:
+        first = next_due(schedule, claim.invariant, claim.database, first)
+        newest, missed = due_between(schedule, claim.invariant, claim.database, first, now)
+    return replace(claim, due_at=newest, attempt=1, tried_at=None, missed=missed, missed_from=first if missed else None)
 
 
 class Leases(Protocol):

@@ -115,3 +115,27 @@ def test_a_history_without_runs_says_that_nobody_looked() -> None:
     text = "\n".join(lines(report))
     assert "nobody looked" in text
     assert "\x1b" not in text
+
+
+def test_a_run_outside_the_schedule_or_not_the_first_attempt_says_so() -> None:
+    """Semantics 2.4, 5.2, 11.1."""
+    run = {
+        "due_at": NOW.isoformat(),
+        "outcome": "held",
+        "counted": 0,
+        "complete": True,
+        "seconds": 0.1,
+        "position": None,
+        "failure": None,
+        "kind": "scheduled",
+        "attempt": 1,
+    }
+    report = {"invariant": "rule", "database": "shop", "since": SINCE.isoformat(), "now": NOW.isoformat(), "spans": []}
+    more = [run, {**run, "attempt": 3}, {**run, "kind": "confirming"}, {**run, "kind": "asked", "attempt": 2}]
+    said = [line.split("  ") for line in lines({**report, "fresh_seconds": 60, "runs": more})[-4:]]
+    assert [[cell.strip() for cell in line if cell.strip()][1] for line in said] == [
+        "held",
+        "held (attempt 3)",
+        "held (confirming)",
+        "held (asked, attempt 2)",
+    ]

@@ -256,3 +256,21 @@ def test_only_a_claim_that_is_still_held_is_said_to_be_lost(make):
     scheduler.tick()
     runs.wait_for(3)
     assert lost() == []
+
+
+def test_a_due_time_that_was_attempted_is_not_missed_when_a_newer_one_has_passed():
+    """Semantics 2.4, 2.5: its last attempt finished it; recorded as missed it would be there twice."""
+    newest = latest_due(FIFTEEN, "one", "payments", NOW)
+    tried = replace(a_claim("one", newest - timedelta(hours=1)), attempt=3, tried_at=NOW - timedelta(minutes=50))
+    settled = settle_on_newest(tried, an_invariant(), NOW)
+    assert (settled.due_at, settled.attempt, settled.tried_at) == (newest, 1, None)
+    assert (settled.missed, settled.missed_from) == (3, newest - timedelta(minutes=45))
+    just_before = replace(tried, due_at=newest - timedelta(minutes=15))
+    settled = settle_on_newest(just_before, an_invariant(), NOW)
+    assert (settled.due_at, settled.attempt, settled.missed, settled.missed_from) == (newest, 1, 0, None)
+
+
+def test_a_further_attempt_keeps_its_due_time_while_no_newer_one_has_passed():
+    """Semantics 2.4."""
+    tried = replace(a_claim("one", latest_due(FIFTEEN, "one", "payments", NOW)), attempt=2, tried_at=NOW)
+    assert settle_on_newest(tried, an_invariant(), NOW) == tried

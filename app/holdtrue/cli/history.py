@@ -185,7 +185,7 @@ def _runs(runs: Sequence[dict[str, Any]]) -> list[str]:
     rows = [
         (
             one["due_at"],
-            one["outcome"],
+            _outcome(one),
             _count(one) if one["outcome"] in ("held", "violated") else "",
             show_duration(timedelta(seconds=one["seconds"])),
             (one["position"] or {}).get("replica", ""),
@@ -194,6 +194,14 @@ def _runs(runs: Sequence[dict[str, Any]]) -> list[str]:
         for one in runs
     ]
     return table(rows, headings=("NEWEST RUNS DUE", "OUTCOME", "COUNT", "TOOK", "REPLICA", "REASON"))
+
+
+def _outcome(one: dict[str, Any]) -> str:
+    """How it ended, and what was special about it: outside the schedule, or not the first attempt."""
+    notes = [one["kind"]] if one["kind"] != "scheduled" else []
+    if one["attempt"] > 1:
+        notes.append(f"attempt {one['attempt']}")
+    return f"{one['outcome']} ({', '.join(notes)})" if notes else str(one["outcome"])
 
 
 def _count(one: dict[str, Any]) -> str:

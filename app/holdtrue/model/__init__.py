@@ -23,6 +23,7 @@ from holdtrue.model.alerts import (
     Verdict,
     Word,
 )
+from holdtrue.model.attempts import Attempts, Turn, attempts_after
 from holdtrue.model.claims import (
     Claim,
     Generation,
@@ -111,6 +112,7 @@ __all__ = [
     "Accept",
     "AcceptedKeys",
     "AlertState",
+    "Attempts",
     "BaseRows",
     "Catalog",
     "Change",
@@ -179,10 +181,12 @@ __all__ = [
     "Thread",
     "Ticket",
     "ToldEnd",
+    "Turn",
     "Undelivered",
     "Verdict",
     "Waiver",
     "Word",
+    "attempts_after",
     "due_between",
     "fresh_for",
     "latest_due",

@@ -14,6 +14,8 @@ class Claim:
 
     ``missed`` are the earlier due times nobody was there for, from ``missed_from`` on; ``definition`` and ``generation`` are
     those in force at the claim: a result counts only for them. ``entry`` is the store's own number of the pair.
+    ``tried_at`` is when the first attempt at this due time ended (semantics 2.4); ``confirms`` the run that a confirming one
+    is the second reading of (semantics 5.2).
     """
 
     invariant: str
@@ -28,6 +30,8 @@ class Claim:
     missed: int = 0
     missed_from: datetime | None = None
     entry: int = 0
+    tried_at: datetime | None = None
+    confirms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

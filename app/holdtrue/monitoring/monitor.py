@@ -30,6 +30,7 @@ from holdtrue.model import (
     RunKind,
     Situation,
     Tallied,
+    attempts_after,
     next_due,
     show_duration,
     show_moment,
@@ -116,6 +117,7 @@ class Monitor:
         if claim.missed:
             self._observer.missed(claim.database, claim.missed)
         examined = looked.examined
+        attempts = attempts_after(run, claim, invariant.schedule)
         return self._record(
             Finished(
                 claim=claim,
@@ -131,6 +133,8 @@ class Monitor:
                 timezone=database.timezone,
                 horizon=looked.comparison.horizon,
                 population=_population(run, examined),
+                retry_at=attempts.retry_at,
+                tried_at=attempts.tried_at,
             )
         )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from holdtrue.errors import StoreError
-from holdtrue.model import Failure, FailureReason, Outcome, Run
+from holdtrue.model import Failure, FailureReason, Outcome, Run, attempts_after
 from holdtrue.store.records import Finished, Saved
 
 log = structlog.get_logger("holdtrue.monitoring")
@@ -133,6 +133,16 @@ def unsaveable(finished: Finished, problem: Exception) -> Finished:
         statement=run.statement,
         instance=run.instance,
     )
+    attempts = attempts_after(empty, finished.claim, finished.invariant.schedule)
     return replace(
-        finished, run=empty, key_changes=(), evidence=(), secret_id=None, key_columns=(), horizon=None, population=None
+        finished,
+        run=empty,
+        key_changes=(),
+        evidence=(),
+        secret_id=None,
+        key_columns=(),
+        horizon=None,
+        population=None,
+        retry_at=attempts.retry_at,
+        tried_at=attempts.tried_at,
     )

@@ -103,6 +103,7 @@ def run(one: Run) -> Json:
         "seconds": seconds(one.duration),
         "statement_seconds": seconds(one.statement),
         "attempt": one.attempt,
+        "confirms": one.confirms,
         "missed": one.missed,
         "definition": one.definition,
         "generation": one.generation,

@@ -16,6 +16,7 @@ from holdtrue.store.audit import add_line
 from holdtrue.store.bulk import insert_many, number_many, update_many
 from holdtrue.store.columns import Values
 from holdtrue.store.engine import StoreEngine
+from holdtrue.store.lengthening import give_up_due_times
 from holdtrue.store.records import Entry, Review
 from holdtrue.store.situations import Decisions, known_of, lock_entries, situations_of
 from holdtrue.store.tables import entries, generations, standings
@@ -170,6 +171,7 @@ class _Schedules:
             "upcoming_due": row.upcoming_due,
             "retry_at": row.retry_at,
             "attempts": row.attempts,
+            "tried_at": row.tried_at,
             "extra_due": row.extra_due,
             "extra_kind": row.extra_kind,
             "claimable_at": row.claimable_at,
@@ -188,6 +190,7 @@ class _Schedules:
                 "upcoming_due": None,
                 "retry_at": None,
                 "attempts": 0,
+                "tried_at": None,
                 "extra_due": None,
                 "claimable_at": due,
                 "schedule_generation": self._generation,
@@ -195,9 +198,10 @@ class _Schedules:
         elif one.schedule_key != row.schedule_key:
             values["schedule_generation"] = self._generation
             if row.next_due <= self._now:
-                values["upcoming_due"] = (
-                    one.upcoming_due
-                )  # owed already: it is run, and the new schedule goes on from there
+                # Owed already: it is run, and the new schedule goes on from there. Where it waits to be attempted again,
+                # the new schedule's first due time does not wait for that.
+                values["upcoming_due"] = one.upcoming_due
+                values["claimable_at"] = min(row.claimable_at, one.upcoming_due)
             elif not _is_past(one.upcoming_due, row):
                 extra = row.extra_due
                 values["next_due"] = one.upcoming_due
@@ -208,8 +212,11 @@ class _Schedules:
 
     def _looked_at_once(self, values: Values, row: Row[Any]) -> Values:
         """A text that was never run is due now, beside its schedule: until then nobody knows whether it holds."""
-        if row.extra_due is not None or values["next_due"] <= self._now:
+        if row.extra_due is not None:
             return {}
+        if values["next_due"] <= self._now:
+            # The due time is owed already; one that waits to be attempted again waits no longer.
+            return {} if row.retry_at is None else {"retry_at": self._now, "claimable_at": self._now}
         due = self._now
         if due == row.last_due:
             due += timedelta(microseconds=1)
@@ -231,6 +238,7 @@ class _Schedules:
             subject = f"{row.invariant}@{row.database}"
             add_line(self._connection, self._now, by, "entry.withdraw", subject=subject, detail=detail)
         decisions.flush(self._connection)
+        given_up = give_up_due_times(self._connection, leaving)
         self._connection.execute(
             update(entries)
             .where(among(entries.c.id, ids))
@@ -238,11 +246,21 @@ class _Schedules:
                 retired_at=self._now,
                 generation=self._generation,  # the one that left it out
                 claimable_at=None,
+                retry_at=None,
+                attempts=0,
+                tried_at=None,
                 extra_due=None,
                 lease_owner=None,
                 lease_until=None,
             )
         )
+        # Recorded once: should the pair come back, its due time has been.
+        past = [
+            {"id": row.id, "last_due": max(given_up[row.id], row.last_due or given_up[row.id])}
+            for row in leaving
+            if row.id in given_up
+        ]
+        update_many(self._connection, entries, "id", past)
 
 
 def _renames(wanted: Sequence[Entry], known: Mapping[Pair, Row[Any]], staying: set[Pair]) -> dict[Pair, Row[Any]]:

@@ -194,4 +194,6 @@ def _claim_of(row: Row[Any], until: datetime, now: datetime) -> Claim:
         kind=RunKind(row.extra_kind) if extra else RunKind.SCHEDULED,
         attempt=1 if extra else row.attempts + 1,
         entry=row.id,
+        tried_at=None if extra else row.tried_at,
+        confirms=row.extra_for if extra and row.extra_kind == RunKind.CONFIRMING.value else None,
     )

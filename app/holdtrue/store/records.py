@@ -79,8 +79,9 @@ class Finished:
 
     ``skipped`` is the span of due times nobody was there for. ``key_changes`` are the only ledger rows to write. The
     ledger's own facts (``secret_id`` …) belong to the good run; None leaves them as they are. ``retry_at`` leaves the due
-    time unfinished and lets it be claimed again then (semantics 2.4); ``next_due`` is not looked at in that case.
-    ``population`` is an answer that was asked for in this run and found something.
+    time unfinished and lets it be claimed again then (semantics 2.4); ``next_due`` is not looked at in that case, and
+    ``tried_at`` is kept as the end of its first attempt. ``population`` is an answer that was asked
+    for in this run and found something.
     """
 
     claim: Claim
@@ -97,6 +98,7 @@ class Finished:
     horizon: str | None = None
     retry_at: datetime | None = None
     population: Population | None = None
+    tried_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,22 +10,21 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, and_, bindparam, select
 
 from holdtrue.errors import NotFound
-from holdtrue.model import AlertState, Claim, KeyState, LedgerBefore, Subject
+from holdtrue.model import AlertState, Claim, KeyState, LedgerBefore, RunKind, Subject
 from holdtrue.store import bodies, rows
 from holdtrue.store.accepts import accepted_of
 from holdtrue.store.among import among
 from holdtrue.store.bulk import update_many
 from holdtrue.store.columns import Values
 from holdtrue.store.engine import StoreEngine
+from holdtrue.store.lengthening import Live, give_up_due_times, write_spans
 from holdtrue.store.records import Before, Decide, Finished, Hold, Saved
 from holdtrue.store.saving import (
-    Live,
     finish_leases,
     write_costs,
     write_evidence,
     write_keys,
     write_runs,
-    write_spans,
     write_standings,
 )
 from holdtrue.store.situations import Decisions, known_of, lock_entries, situations_of
@@ -112,6 +111,7 @@ class Runs:
     def _write(
         self, connection: Connection, live: list[Live], decide: Decide, now: datetime, answers: dict[int, Saved]
     ) -> None:
+        give_up_due_times(connection, [one.entry for one in live if _abandons(one)])
         known = known_of(connection, [one.entry.id for one in live])
         situations = situations_of(connection, known)
         write_runs(connection, live)
@@ -184,6 +184,12 @@ _BEFORE: Select[Any] = (
 _BEFORE_PAIR = _BEFORE.where(entries.c.invariant == bindparam("name"), entries.c.database == bindparam("place"))
 _BEFORE_CLAIMS = _BEFORE.where(among(entries.c.id, "ids"))
 _KEYS = select(ledger_keys).where(among(ledger_keys.c.entry_id, "ids"))
+
+
+def _abandons(one: Live) -> bool:
+    """Whether the run is of a newer due time than the one that was attempted before it."""
+    scheduled = one.finished.claim.kind is RunKind.SCHEDULED
+    return scheduled and one.entry.attempts > 0 and one.finished.run.due_at > one.entry.next_due
 
 
 def _why_dropped(entry: Row[Any] | None, finished: Finished) -> str:

@@ -1,41 +1,22 @@
-"""writes what belongs to finished runs: rows, spans, keys, samples, evidence, costs, standings, the end of the lease"""
+"""writes what belongs to finished runs: rows, keys, samples, evidence, costs, standings, the end of the lease"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import UTC
 
-from sqlalchemy import Connection, Row, delete, exists, func, select, update
+from sqlalchemy import Connection, delete, exists, func, select, update
 
-from holdtrue.model import Disposition, Novelty, Outcome, Run, RunKind, Situation, Standing, Subject
+from holdtrue.model import Disposition, Novelty, Outcome, RunKind, Situation, Subject
 from holdtrue.store import bodies, rows
 from holdtrue.store.among import among
 from holdtrue.store.bulk import insert_many, number_many, update_many, upsert_many
 from holdtrue.store.columns import Values
-from holdtrue.store.records import Finished
+from holdtrue.store.lengthening import Live
 from holdtrue.store.situations import Decisions
-from holdtrue.store.tables import costs, entries, evidence, ledger_keys, runs, samples, spans, standings
+from holdtrue.store.tables import costs, entries, evidence, ledger_keys, runs, samples, standings
 
 EVIDENCE_PER_EPISODE = 20
-
-_TICK = timedelta(microseconds=1)
-
-
-@dataclass(slots=True)
-class Live:
-    """A finished run whose claim still counts, on its way into the store."""
-
-    index: int
-    finished: Finished
-    entry: Row[Any]
-    position: str | None
-    run_id: int = 0
-    span_id: int | None = None
-    # Both are there once the standing was read and the decision taken.
-    known: Row[Any] = field(init=False)
-    standing: Standing = field(init=False)
 
 
 def write_runs(connection: Connection, live: Sequence[Live]) -> None:
@@ -52,6 +33,8 @@ def write_runs(connection: Connection, live: Sequence[Live]) -> None:
             if again[row.entry_id].finished.run.due_at == row.due_at:
                 again[row.entry_id].run_id = row.id
         taken_over = [one for one in again.values() if one.run_id]
+        # The rows that a former attempt saw before it failed are not this one's.
+        connection.execute(delete(samples).where(among(samples.c.run_id, [one.run_id for one in taken_over])))
         update_many(
             connection,
             runs,
@@ -64,92 +47,6 @@ def write_runs(connection: Connection, live: Sequence[Live]) -> None:
     )
     for one in new:
         one.run_id = numbers[one.entry.id,]
-
-
-def write_spans(connection: Connection, live: Sequence[Live]) -> None:
-    """Lengthen a span whose neighbour is equal, or begin one (semantics 8.2); an unfinished due time has none yet."""
-    _write_skipped(connection, [one for one in live if one.finished.skipped is not None])
-    longer: list[Values] = []
-    begun: list[Live] = []
-    for one in live:
-        run, known = one.finished.run, one.known
-        if one.finished.retry_at is not None:
-            # The row of the due time is not final, so what comes next is no neighbour of the span before it either.
-            one.span_id = known.span_id if one.finished.skipped is None else None
-        elif _is_neighbour(one):
-            one.span_id = known.span_id
-            longer.append(
-                {
-                    "id": known.span_id,
-                    "last_at": max(known.span_last_at, run.due_at),
-                    "last_run": one.run_id,
-                    "runs": known.span_runs + 1,
-                }
-            )
-        else:
-            begun.append(one)
-    update_many(connection, spans, "id", longer)
-    numbers = number_many(
-        connection,
-        spans,
-        [_span(one.entry.id, one.finished.run, one.run_id, one.finished.run.due_at, count=1) for one in begun],
-        "entry_id",
-    )
-    for one in begun:
-        one.span_id = numbers[one.entry.id,]
-
-
-def _is_neighbour(one: Live) -> bool:
-    run, known = one.finished.run, one.known
-    return (
-        one.finished.skipped is None
-        and known.span_id is not None
-        and known.span_outcome == run.outcome.value
-        and known.span_counted == run.counted
-        and known.span_definition == run.definition
-        and bool(known.span_complete) == run.complete
-    )
-
-
-def _write_skipped(connection: Connection, live: Sequence[Live]) -> None:
-    """The due times that nobody was there for are one run and one span of their own (semantics 2.5)."""
-    missed = [(one, one.finished.skipped) for one in live if one.finished.skipped is not None]
-    numbers = number_many(
-        connection, runs, [rows.run_values(one.entry.id, skipped, None) for one, skipped in missed], "entry_id"
-    )
-    insert_many(
-        connection,
-        spans,
-        [
-            _span(
-                one.entry.id,
-                skipped,
-                numbers[one.entry.id,],
-                # It ends just before the due time that was run again.
-                max(skipped.due_at, one.finished.run.due_at - _TICK),
-                count=max(1, skipped.missed),
-            )
-            for one, skipped in missed
-        ],
-    )
-
-
-def _span(entry_id: int, run: Run, run_id: int, last_at: datetime, *, count: int) -> Values:
-    return {
-        "entry_id": entry_id,
-        "first_at": run.due_at,
-        "last_at": last_at,
-        "outcome": run.outcome.value,
-        "counted": run.counted,
-        "definition": run.definition,
-        "complete": run.complete,
-        "runs": count,
-        "lowest": run.counted,
-        "highest": run.counted,
-        "first_run": run_id,
-        "last_run": run_id,
-        "thinned": False,
-    }
 
 
 def write_keys(connection: Connection, live: Sequence[Live]) -> None:
@@ -233,13 +130,13 @@ def _keep_evidence(connection: Connection, one: Live, episode: int | None) -> No
 
 
 def write_costs(connection: Connection, live: Sequence[Live]) -> None:
-    """The day's row of each entry (UTC)."""
+    """The day's row of each entry (UTC). A due time is counted when it is finished; each attempt's seconds are spent."""
     values = [
         {
             "entry_id": one.entry.id,
             "day": one.finished.run.started_at.astimezone(UTC).date(),
-            "runs": 1,
-            "errors": 1 if one.finished.run.outcome is Outcome.ERRORED else 0,
+            "runs": 1 if one.finished.retry_at is None else 0,
+            "errors": 1 if one.finished.retry_at is None and one.finished.run.outcome is Outcome.ERRORED else 0,
             "statement": one.finished.run.statement,
             "slowest": one.finished.run.statement,
         }
@@ -288,11 +185,11 @@ def _finish(one: Live) -> Values:
     """The entry's next due time, which only moves forward, and the end of its lease (semantics 8.1)."""
     entry, finished = one.entry, one.finished
     extra_due, next_due, retry_at, attempts = entry.extra_due, entry.next_due, entry.retry_at, entry.attempts
-    upcoming, last_due = entry.upcoming_due, entry.last_due
+    upcoming, last_due, tried_at = entry.upcoming_due, entry.last_due, entry.tried_at
     if finished.claim.kind is not RunKind.SCHEDULED:
         extra_due = None if extra_due == finished.claim.due_at else extra_due
     elif finished.retry_at is not None:
-        retry_at, attempts = finished.retry_at, finished.claim.attempt
+        retry_at, attempts, tried_at = finished.retry_at, finished.claim.attempt, finished.tried_at
         next_due = max(next_due, finished.run.due_at)  # the missed ones before it are recorded
     else:
         wanted = finished.next_due
@@ -301,7 +198,7 @@ def _finish(one: Live) -> Values:
         next_due = max(next_due, wanted)
         if next_due <= finished.run.due_at:
             raise ValueError(f"the due time after {finished.run.due_at} cannot be {finished.next_due}")
-        retry_at, attempts, upcoming = None, 0, None
+        retry_at, attempts, tried_at, upcoming = None, 0, None, None
         last_due = finished.run.due_at if last_due is None else max(last_due, finished.run.due_at)
     owed = retry_at or next_due
     return {
@@ -311,6 +208,7 @@ def _finish(one: Live) -> Values:
         "last_due": last_due,
         "retry_at": retry_at,
         "attempts": attempts,
+        "tried_at": tried_at,
         "extra_due": extra_due,
         "claimable_at": owed if extra_due is None else min(owed, extra_due),
         "lease_owner": None,

@@ -63,6 +63,8 @@ entries = Table(
     Column("claimable_at", Moment, index=True),
     Column("retry_at", Moment),
     Column("attempts", Integer, nullable=False),
+    # When the first attempt at the unfinished due time ended.
+    Column("tried_at", Moment),
     Column("extra_due", Moment),
     Column("extra_kind", String(16)),
     Column("extra_for", BigInteger),

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from holdtrue.ledger import Healing
-from holdtrue.model import Disposition, Invariant, KeyState, Novelty, Outcome, Returns, Run, fresh_for, show_duration
+from holdtrue.model import (
+    Disposition,
+    Invariant,
+    KeyState,
+    Novelty,
+    Outcome,
+    Returns,
+    Run,
+    RunKind,
+    fresh_for,
+    show_duration,
+)
 from holdtrue.store.records import DailyCost, Span
 from holdtrue.web.showing import thousands
 from holdtrue.web.views.charts import StepChart, step_chart
@@ -71,7 +82,7 @@ class RunLine:
     lag: str
     position: str
     why: str
-    attempt: int
+    note: str
     instance: str
 
 
@@ -222,9 +233,19 @@ def run_line(run: Run, now: datetime) -> RunLine:
         lag=_lag_of(run),
         position=" ".join(part for part in (position.log_position, position.snapshot) if part) if position else "",
         why=_why(run),
-        attempt=run.attempt,
+        note=_note_of(run),
         instance=run.instance,
     )
+
+
+def _note_of(run: Run) -> str:
+    """What was special about it: outside the schedule, or not the first attempt at its due time."""
+    notes = []
+    if run.kind is not RunKind.SCHEDULED:
+        notes.append(f"{run.kind.value} run {run.confirms}" if run.confirms is not None else run.kind.value)
+    if run.attempt > 1:
+        notes.append(f"attempt {run.attempt}")
+    return ", ".join(notes)
 
 
 def sample_table(run: Run | None, now: datetime) -> SampleTable | None:
