@@ -39,7 +39,7 @@ from holdtrue.model import (
     Secret,
     ServiceConfig,
 )
-from holdtrue.monitoring import Monitor, Recorder, decide
+from holdtrue.monitoring import FormerDefinitions, Monitor, Recorder, decide
 from holdtrue.scheduling import entries_of
 from holdtrue.store import open_store
 
@@ -133,6 +133,7 @@ class Recorded:
             record=self._recorder.record,
             catalog=lambda: catalog,
             notifiers=tuple,
+            former=FormerDefinitions(self._store.catalogs.under, {}).find,
             hasher=KeyHasher(b"a secret of this measurement alone"),
             now=lambda: self._now,
             observer=Counters(version="bench"),

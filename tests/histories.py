@@ -73,8 +73,9 @@ class History:
             failure=failure,
             position=Position("r1", self.now, freshness_proven=True),
         )
+        former = of.pop("former", None)
         made = replace(made, **of)  # type: ignore[arg-type]
-        decision = decide(made, self.situation, self.rule, self.now)
+        decision = decide(made, self.situation, self.rule, self.now, former=former)  # type: ignore[arg-type]
         self.take(decision)
         return decision
 

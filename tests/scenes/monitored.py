@@ -25,7 +25,7 @@ from holdtrue.model import (
     Secret,
     ServiceConfig,
 )
-from holdtrue.monitoring import Monitor, Recorder, decide
+from holdtrue.monitoring import FormerDefinitions, Monitor, Recorder, decide
 from holdtrue.scheduling import entries_of, settle_on_newest
 from holdtrue.store import Saved, Store, open_store
 
@@ -87,6 +87,7 @@ class MonitoredFile:
             record=self.recorder.record,
             catalog=lambda: self.catalog,
             notifiers=lambda: ("oncall",),
+            former=FormerDefinitions(self.store.catalogs.under, {}).find,
             hasher=self.hasher,
             now=lambda: self.now,
             observer=self.counted,
@@ -114,8 +115,12 @@ class MonitoredFile:
         replica = ReplicaConfig("file", Secret(f"sqlite:///{self.file}"))
         database = DatabaseConfig("payments", Dialect.SQLITE, (replica,), freshness=Freshness.NONE, allow_primary=True)
         config = ServiceConfig(databases=(database,))
-        self.catalog = Catalog((rule,), config, (("a", rule.definition),), f"hash of {rule.definition}")
-        self.databases.configure(config.databases)
+        self.put_in_force(Catalog((rule,), config, (("a", rule.definition),), f"hash of {rule.definition}"))
+
+    def put_in_force(self, catalog: Catalog) -> None:
+        """Work under this catalog from now on."""
+        self.catalog = catalog
+        self.databases.configure(catalog.config.databases)
         self.store.catalogs.install(
             dict(self.catalog.texts),
             self.catalog.content_hash,
@@ -146,8 +151,14 @@ class MonitoredFile:
         assert not self.look().dropped
         return self.newest()
 
-    def newest(self) -> Run:
-        return self.store.reads.runs(RULE.name, "payments", limit=1)[0]
+    def look_later_at(self, name: str) -> Run:
+        """The same for a rule of another name."""
+        self.now += EVERY
+        assert not self.look().dropped
+        return self.newest(name)
+
+    def newest(self, name: str = RULE.name) -> Run:
+        return self.store.reads.runs(name, "payments", limit=1)[0]
 
     def close(self) -> None:
         self.recorder.stop(10)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from histories import LOST, MINUTE, History
-from holdtrue.alerting import withdraw
-from holdtrue.model import AlertState, Ending, Health, Mark, Reason, RunKind
+from holdtrue.alerting import wants_former, withdraw
+from holdtrue.model import AlertState, Ending, Former, Health, Mark, Reason, RunKind
 
 
 def test_a_violated_run_fires_at_the_first_look_and_says_so() -> None:
@@ -227,15 +227,66 @@ def test_what_nobody_heard_of_is_not_reopened_but_passes_the_link_on() -> None:
 
 
 def test_a_changed_definition_that_would_resolve_ends_as_redefined() -> None:
-    """Semantics 1.2: never resolved; both counts; the former text was not asked."""
+    """Semantics 1.2: never resolved; both counts; why the former text was not asked; the catalog that did it."""
+    story = History()
+    story.violated(7)
+    story.rule = replace(story.rule, definition="d2")
+    story.held(former=Former("generation 9 (abc)", problem="its catalog is no longer kept"))
+    assert story.told == [Reason.FIRED, Reason.REDEFINED]
+    assert story.episodes[1].ending is Ending.REDEFINED
+    assert story.events[-1].detail == (
+        "the definition changed with the catalog of generation 9 (abc): 7 counted under the former one, 0 under the new one; "
+        "the former text could not be asked: its catalog is no longer kept"
+    )
+
+
+def test_a_former_definition_that_still_counts_ends_the_alert_as_redefined_with_both_counts() -> None:
+    """Semantics 1.2: the data is as it was."""
+    story = History()
+    story.violated(7)
+    story.rule = replace(story.rule, definition="d2")
+    story.held(former=Former("generation 9 (abc)", violated=True, counted=6, complete=False))
+    assert story.told == [Reason.FIRED, Reason.REDEFINED]
+    assert "generation 9 (abc)" in story.events[-1].detail
+    assert "the former text still counts at least 6, the new one 0" in story.events[-1].detail
+
+
+def test_a_former_definition_that_holds_too_resolves_the_alert() -> None:
+    """Semantics 1.2: it is the data that changed."""
+    story = History()
+    story.violated(7)
+    story.rule = replace(story.rule, definition="d2")
+    story.held(former=Former("generation 9 (abc)"))
+    assert story.told == [Reason.FIRED, Reason.RESOLVED]
+    assert story.episodes[1].ending is Ending.RESOLVED
+    assert story.events[-1].detail.endswith("generation 9 (abc); the former text holds too")
+
+
+def test_nobody_who_forgets_to_ask_the_former_definition_resolves_an_alert() -> None:
+    """Semantics 1.2, 0."""
     story = History()
     story.violated(7)
     story.rule = replace(story.rule, definition="d2")
     story.held()
     assert story.told == [Reason.FIRED, Reason.REDEFINED]
-    assert story.episodes[1].ending is Ending.REDEFINED
-    assert "7 counted under the former one, 0 under the new one" in story.events[-1].detail
-    assert story.events[-1].detail.endswith("the former text was not asked")
+
+
+def test_the_former_definition_is_wanted_by_the_run_that_would_end_the_alert_and_by_no_other() -> None:
+    """Semantics 1.2."""
+    story = History(resolve_after=2)
+
+    def wanted() -> bool:
+        return wants_former(story.situation.alert, story.situation.standing, story.rule)
+
+    assert not wanted()
+    story.violated(7)
+    assert not wanted()
+    story.rule = replace(story.rule, definition="d2")
+    assert not wanted()
+    story.held()
+    assert wanted()
+    story.violated(1)
+    assert not wanted()
 
 
 def test_a_rule_still_broken_under_its_new_definition_goes_on_in_silence() -> None:

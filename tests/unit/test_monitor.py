@@ -27,6 +27,7 @@ from holdtrue.model import (
     Standing,
 )
 from holdtrue.monitoring import Monitor
+from holdtrue.monitoring.former import Wanted
 from holdtrue.store.records import Before, Finished
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -64,6 +65,7 @@ class Handed:
             record=self.record,
             catalog=lambda: catalog,
             notifiers=lambda: ("oncall",),
+            former=lambda *_: Wanted(""),
             hasher=KeyHasher(b"a secret for tests"),
             now=lambda: NOW,
             observer=Counters(version="test"),

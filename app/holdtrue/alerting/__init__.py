@@ -3,6 +3,7 @@
 from holdtrue.alerting.budget import OverBudget, first_day, least_budget, over_budget
 from holdtrue.alerting.decision import decide
 from holdtrue.alerting.reach import unreachable
+from holdtrue.alerting.redefinition import wants_former
 from holdtrue.alerting.review import review, withdraw
 from holdtrue.alerting.total import Shard, Total, sum_up
 from holdtrue.alerting.verdict import verdict
@@ -19,5 +20,6 @@ __all__ = [
     "sum_up",
     "unreachable",
     "verdict",
+    "wants_former",
     "withdraw",
 ]

@@ -6,12 +6,14 @@ from datetime import datetime
 
 from holdtrue.alerting.episodes import Steps
 from holdtrue.alerting.health import reason_of, standing_after
+from holdtrue.alerting.redefinition import end_of, held_in_a_row
 from holdtrue.model import (
     AlertState,
     Change,
     Decision,
     Ending,
     Episode,
+    Former,
     Health,
     Invariant,
     Mark,
@@ -21,19 +23,19 @@ from holdtrue.model import (
     Run,
     RunKind,
     Situation,
-    Standing,
     Subject,
     show_duration,
 )
 
-_ASKED_LATER = "the former text was not asked"
 
-
-def decide(run: Run, situation: Situation, invariant: Invariant, now: datetime) -> Decision:
+def decide(
+    run: Run, situation: Situation, invariant: Invariant, now: datetime, *, former: Former | None = None
+) -> Decision:
     """What ``run`` means: the new standing, the changed episodes with their events, and why, in words.
 
     A run that could not look changes no alert (semantics 7.2); it moves the health. A run that was cut short can open, keep
-    and worsen an alert, never end it or lower its count (semantics 3.4).
+    and worsen an alert, never end it or lower its count (semantics 3.4). ``former`` is what the former definition came to,
+    where this run would end an alert that was opened under it (semantics 1.2).
     """
     standing = standing_after(run, situation.standing, invariant, now)
     if not run.good:
@@ -50,7 +52,7 @@ def decide(run: Run, situation: Situation, invariant: Invariant, now: datetime) 
         # Nothing makes such a run today; if something ever does, it has not seen that the rows are gone.
         why = "held, but not to the end: takes nothing back"
     else:
-        change, why = _held(run, situation.alert, situation.standing, invariant, now)
+        change, why = _held(run, situation, invariant, now, former)
         changes.append(change)
     return Decision(standing, tuple(changes), why)
 
@@ -184,10 +186,12 @@ def tell_gathered(steps: Steps, now: datetime, run: int | None) -> Steps:
     )
 
 
-def _held(run: Run, alert: Episode, before: Standing, invariant: Invariant, now: datetime) -> tuple[Change, str]:
-    # Runs that held count in a row under one definition only.
-    same = before.good_definition == run.definition
-    held = (alert.held_in_a_row if same else 0) + 1
+def _held(
+    run: Run, situation: Situation, invariant: Invariant, now: datetime, former: Former | None
+) -> tuple[Change, str]:
+    alert = situation.alert
+    assert alert is not None  # noqa: S101 - the caller looked
+    held = held_in_a_row(alert, situation.standing, run.definition)
     counted_before = alert.count
     steps = Steps(alert).become(
         last_run=_run_of(run), count=run.counted, count_complete=True, held_in_a_row=held, violated_in_a_row=0
@@ -198,17 +202,13 @@ def _held(run: Run, alert: Episode, before: Standing, invariant: Invariant, now:
     if held < invariant.policy.resolve_after:
         return steps.change(), f"held in {held} of {invariant.policy.resolve_after} runs in a row"
     open_for = show_duration(now - (alert.fired_at or alert.opened_at))
-    if alert.definition != run.definition:
-        detail = (
-            f"the definition changed: {alert.peak if held > 1 else counted_before} counted under the former one, "
-            f"{run.counted} under the new one; {_ASKED_LATER}"
-        )
-        ended = steps.end(Ending.REDEFINED, now)
-        return ended.tell(Reason.REDEFINED, now, detail=detail, run=_run_of(run)).change(), Reason.REDEFINED.value
     runs = "1 complete run" if held == 1 else f"{held} complete runs in a row"
     detail = f"held in {runs}; was firing for {open_for}, at most {alert.peak} counted{_not_counted(run)}"
-    ended = steps.end(Ending.RESOLVED, now)
-    return ended.tell(Reason.RESOLVED, now, detail=detail, run=_run_of(run)).change(), Reason.RESOLVED.value
+    ending, reason = Ending.RESOLVED, Reason.RESOLVED
+    if alert.definition != run.definition:
+        ending, reason, changed = end_of(run, former, alert.peak if held > 1 else counted_before)
+        detail = f"{detail}; {changed}" if ending is Ending.RESOLVED else changed
+    return steps.end(ending, now).tell(reason, now, detail=detail, run=_run_of(run)).change(), reason.value
 
 
 def _not_counted(run: Run) -> str:

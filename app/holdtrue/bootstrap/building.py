@@ -17,7 +17,7 @@ from holdtrue.delivery import Delivery
 from holdtrue.ledger import KeyHasher
 from holdtrue.metrics import Counters, Exposition
 from holdtrue.model import Catalog, Claim
-from holdtrue.monitoring import Monitor, Recorder, StoreClock, decide
+from holdtrue.monitoring import FormerDefinitions, Monitor, Recorder, StoreClock, decide
 from holdtrue.pushing import Pushing
 from holdtrue.scheduling import Limits, Scheduler, make_ticker
 from holdtrue.settings import Settings, environment
@@ -77,6 +77,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
         record=recorder.record,
         catalog=lambda: in_force.catalog,
         notifiers=notifiers.names,
+        former=FormerDefinitions(store.catalogs.under, environ).find,
         hasher=hasher,
         now=clock.now,
         observer=counters,

@@ -13,6 +13,7 @@ from holdtrue.model import (
     DatabaseConfig,
     Evidence,
     Failure,
+    Former,
     Outcome,
     Position,
     ReplicaConfig,
@@ -175,8 +176,9 @@ class ReplicaState:
 class Examined:
     """An execution, judged.
 
-    ``failure`` is why it is errored, or why it was cut short. ``rows_note`` is what ``rows_sql`` had to say beside the
-    count: that it disagrees, or could not be asked. ``populated``: ``population`` was asked and found something;
+    ``failure`` is why it is errored, or why it was cut short. ``former`` is what the former definition came to
+    in the same look. ``rows_note`` is what ``rows_sql`` had to say beside the count: that it disagrees, or could not be asked.
+    ``populated``: ``population`` was asked and found something;
     ``population`` is its number, if it was one.
     """
 
@@ -188,5 +190,6 @@ class Examined:
     position: Position
     evidence: tuple[Evidence, ...] = field(default=())
     rows_note: str = ""
+    former: Former | None = None
     populated: bool = False
     population: int | None = None

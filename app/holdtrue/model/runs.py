@@ -228,6 +228,25 @@ class Tallied:
 
 
 @dataclass(frozen=True, slots=True)
+class Former:
+    """What a former definition came to, asked in the very look in which the new one held (semantics 1.2).
+
+    ``problem`` says why it could not be asked, or not to the end without a proof; ``violated`` is whether it counts more
+    than it tolerated. ``revision`` names the catalog that brought the new text.
+    """
+
+    revision: str
+    violated: bool = False
+    counted: int = 0
+    complete: bool = True
+    problem: str = ""
+
+    def show_count(self) -> str:
+        """The count as people read it."""
+        return f"{self.counted}" if self.complete else f"at least {self.counted}"
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One execution of one invariant on one database, at one due time.
 

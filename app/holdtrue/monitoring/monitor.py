@@ -13,6 +13,7 @@ import structlog
 
 from holdtrue import ledger
 from holdtrue.alerting import decide as decide_alert
+from holdtrue.alerting import wants_former
 from holdtrue.databases import Databases, Examined, Look, examine_invariant
 from holdtrue.errors import StoreError
 from holdtrue.model import (
@@ -35,6 +36,7 @@ from holdtrue.model import (
     show_duration,
     show_moment,
 )
+from holdtrue.monitoring.former import Wanted
 from holdtrue.store.records import Before, Finished, Saved
 
 POPULATION_HOLDS_FOR = timedelta(hours=1)
@@ -79,6 +81,7 @@ class Monitor:
         record: Callable[[Finished], Future[Saved]],
         catalog: Callable[[], Catalog | None],
         notifiers: Callable[[], tuple[str, ...]],
+        former: Callable[[Catalog, int, str, str, str], Wanted],
         hasher: ledger.KeyHasher,
         now: Callable[[], datetime],
         observer: RunObserver,
@@ -90,6 +93,7 @@ class Monitor:
         self._record = record
         self._catalog = catalog
         self._notifiers = notifiers
+        self._former = former
         self._hasher = hasher
         self._now = now
         self._observer = observer
@@ -108,8 +112,9 @@ class Monitor:
             dropped.set_result(Saved(claim, dropped="definition changed"))
             return dropped
         before = self._before(claim.invariant, claim.database)
+        former = self._former_of(claim, catalog, invariant, before)
         started_at, started = self._now(), time.monotonic()
-        looked = self._look(invariant, before, database.timezone, started_at)
+        looked = self._look(invariant, before, database.timezone, started_at, former)
         duration = timedelta(seconds=time.monotonic() - started)
         run = self._as_run(claim, looked, started_at, duration, before.newest_good)
         run = _marked(run, invariant, before)
@@ -135,10 +140,20 @@ class Monitor:
                 population=_population(run, examined),
                 retry_at=attempts.retry_at,
                 tried_at=attempts.tried_at,
+                former=examined.former if examined else None,
             )
         )
 
-    def _look(self, invariant: Invariant, before: Before, timezone: str, now: datetime) -> _Looked:
+    def _former_of(self, claim: Claim, catalog: Catalog | None, invariant: Invariant, before: Before) -> Wanted | None:
+        """The definition that an open alert was opened under, if this run could end it (semantics 1.2)."""
+        alert = before.alert
+        if alert is None or catalog is None or not wants_former(alert, before.standing, invariant):
+            return None
+        return self._former(catalog, claim.generation, claim.invariant, claim.database, alert.definition)
+
+    def _look(
+        self, invariant: Invariant, before: Before, timezone: str, now: datetime, former: Wanted | None
+    ) -> _Looked:
         def compare(tallied: Tallied, *, complete: bool) -> Comparison:
             return ledger.compare(
                 before.ledger,
@@ -159,12 +174,12 @@ class Monitor:
             keys=before.ledger.keys,
             horizon=before.ledger.horizon,
             comparable=not other,
-            episode_since=before.episode_since,
+            episode_since=before.alert.opened_at if before.alert is not None else None,
             accepted=accepted.rows,
         )
 
         def examine(look: Look) -> Examined:
-            return examine_invariant(
+            examined = examine_invariant(
                 look,
                 invariant,
                 hasher=self._hasher,
@@ -175,6 +190,7 @@ class Monitor:
                 timezone=timezone,
                 ask_population=not _is_populated(before.population, invariant, now),
             )
+            return examined if former is None else former.ask(look, examined, self._hasher, past=past, now=now)
 
         try:
             answer = self._databases.look(
@@ -319,4 +335,4 @@ def _after(newest_good: Position | None, here: Position) -> Position:
 
 def decide(finished: Finished, situation: Situation, now: datetime) -> Decision:
     """What a finished run means for its alert: called by the store, inside the transaction that saves the run."""
-    return decide_alert(finished.run, situation, finished.invariant, now)
+    return decide_alert(finished.run, situation, finished.invariant, now, former=finished.former)

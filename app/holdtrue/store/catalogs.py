@@ -19,7 +19,7 @@ from holdtrue.store.engine import StoreEngine
 from holdtrue.store.lengthening import give_up_due_times
 from holdtrue.store.records import Entry, Review
 from holdtrue.store.situations import Decisions, known_of, lock_entries, situations_of
-from holdtrue.store.tables import entries, generations, standings
+from holdtrue.store.tables import entries, generations, runs, standings
 
 Pair = tuple[str, str]
 
@@ -42,6 +42,22 @@ class Catalogs:
         """The number of the generation in force, 0 if none: what an instance asks at each tick."""
         with self._engine.read() as connection:
             return connection.execute(select(func.max(generations.c.number))).scalar() or 0
+
+    def under(self, invariant: str, database: str, definition: str) -> Generation | None:
+        """The newest generation under which a run of this definition was recorded; None if no such run is kept.
+
+        Its texts are empty if it is one of those whose texts are no longer kept.
+        """
+        newest = (
+            select(func.max(runs.c.generation))
+            .join(entries, entries.c.id == runs.c.entry_id)
+            .where(entries.c.invariant == invariant, entries.c.database == database, runs.c.definition == definition)
+        )
+        with self._engine.read() as connection:
+            row = connection.execute(
+                select(generations).where(generations.c.number == newest.scalar_subquery())
+            ).one_or_none()
+        return None if row is None else generation_of(row)
 
     def install(
         self,

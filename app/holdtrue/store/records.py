@@ -13,6 +13,7 @@ from holdtrue.model import (
     Episode,
     Event,
     Evidence,
+    Former,
     Generation,
     Invariant,
     KeyState,
@@ -60,8 +61,8 @@ class Entry:
 class Before:
     """What one needs of the past to make a run.
 
-    ``population`` is the newest answer that found something, whatever its age; ``episode_since`` when the open violation
-    episode opened; ``accepts`` what people accepted and has not ended.
+    ``population`` is the newest answer that found something, whatever its age; ``alert`` the open violation
+    episode, ``accepts`` what people accepted and has not ended.
     """
 
     ledger: LedgerBefore
@@ -69,7 +70,7 @@ class Before:
     newest_good: Position | None = None
     accepted_system: str | None = None
     population: Population | None = None
-    episode_since: datetime | None = None
+    alert: Episode | None = None
     accepts: tuple[AcceptedKeys, ...] = ()
 
 
@@ -81,7 +82,7 @@ class Finished:
     ledger's own facts (``secret_id`` …) belong to the good run; None leaves them as they are. ``retry_at`` leaves the due
     time unfinished and lets it be claimed again then (semantics 2.4); ``next_due`` is not looked at in that case, and
     ``tried_at`` is kept as the end of its first attempt. ``population`` is an answer that was asked
-    for in this run and found something.
+    for in this run and found something, ``former`` what a former definition came to in it, if that was asked.
     """
 
     claim: Claim
@@ -99,6 +100,7 @@ class Finished:
     retry_at: datetime | None = None
     population: Population | None = None
     tried_at: datetime | None = None
+    former: Former | None = None
 
 
 @dataclass(frozen=True, slots=True)

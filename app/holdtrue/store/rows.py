@@ -258,17 +258,18 @@ def episode_values(episode: Episode) -> Values:
     return values
 
 
-def episode_of(row: Row[Any]) -> Episode:
-    """An episode from a row of ``episodes`` with its entry's ``invariant`` and ``database``."""
+def episode_of(row: Row[Any], prefix: str = "") -> Episode:
+    """An episode from a row of ``episodes``, its columns under ``prefix``, with its entry's ``invariant`` and ``database``."""
     values = row._mapping
+    ending = values[f"{prefix}ending"]
     return Episode(
         invariant=values["invariant"],
         database=values["database"],
-        subject=Subject(values["subject"]),
-        state=AlertState(values["state"]),
-        id=values["id"],
-        ending=Ending(values["ending"]) if values["ending"] else None,
-        **{name: values[name] for name in _EPISODE_PLAIN},
+        subject=Subject(values[f"{prefix}subject"]),
+        state=AlertState(values[f"{prefix}state"]),
+        id=values[f"{prefix}id"],
+        ending=Ending(ending) if ending else None,
+        **{name: values[f"{prefix}{name}"] for name in _EPISODE_PLAIN},
     )
 
 

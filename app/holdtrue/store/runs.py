@@ -44,7 +44,7 @@ class Runs:
         self._hold = hold
 
     def before(self, invariant: str, database: str) -> Before:
-        """What a run needs of the past: the ledger, the standing and the newest good position.
+        """What a run needs of the past: the ledger, the standing, the open alert and the newest good position.
 
         Raises:
             NotFound: the store has no such pair.
@@ -153,7 +153,7 @@ class Runs:
                 newest_good=bodies.position_of(row.good_position),
                 accepted_system=row.accepted_system,
                 population=rows.population_of(row),
-                episode_since=row.episode_since,
+                alert=rows.episode_of(row, "alert_") if row.alert_id is not None else None,
                 accepts=accepted.get(row.id, ()),
             )
             for row in found
@@ -168,7 +168,7 @@ _BEFORE: Select[Any] = (
         entries.c.since,
         *(column for column in standings.c if column.name != "entry_id"),
         accepted_systems.c.system.label("accepted_system"),
-        episodes.c.opened_at.label("episode_since"),
+        *(column.label(f"alert_{column.name}") for column in episodes.c),
     )
     .join(standings, standings.c.entry_id == entries.c.id)
     .outerjoin(accepted_systems, accepted_systems.c.database == entries.c.database)
