@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from holdtrue.alerting.confirmation import AWAITED, NOT_LOOKED, Reading, begin, not_again, read_again, wanted
 from holdtrue.alerting.episodes import Steps
 from holdtrue.alerting.health import reason_of, standing_after
 from holdtrue.alerting.redefinition import end_of, held_in_a_row
@@ -39,12 +40,15 @@ def decide(
     """
     standing = standing_after(run, situation.standing, invariant, now)
     if not run.good:
-        return Decision(standing, why=f"could not look: {reason_of(run)}")
+        still_wanted = wanted(situation.alert, run, now)
+        return Decision(standing, why=f"could not look: {reason_of(run)}", confirm=still_wanted)
+    alert = situation.alert
     changes: list[Change] = []
     if situation.unchecked is not None and standing.health is Health.OK:
         changes.append(_recover(situation.unchecked, run, now))
     if run.outcome is Outcome.VIOLATED:
         change, why = _violated(run, situation, invariant, now)
+        alert = change.episode
         changes.append(change)
     elif situation.alert is None:
         why = "holds"
@@ -53,8 +57,9 @@ def decide(
         why = "held, but not to the end: takes nothing back"
     else:
         change, why = _held(run, situation, invariant, now, former)
+        alert = change.episode
         changes.append(change)
-    return Decision(standing, tuple(changes), why)
+    return Decision(standing, tuple(changes), why, confirm=wanted(alert, run, now))
 
 
 def _run_of(run: Run) -> int | None:
@@ -73,7 +78,9 @@ def _violated(run: Run, situation: Situation, invariant: Invariant, now: datetim
     steps = Steps(alert) if alert is not None else _open(run, situation, invariant, now)
     if alert is not None and alert.definition != run.definition:
         detail = "the definition changed; the rule is still broken under the new one"
-        steps = steps.become(definition=run.definition).step("definition changed", now, detail=detail, run=_run_of(run))
+        # A first reading of another text waits for nothing any more.
+        steps = steps.become(definition=run.definition, confirming=None)
+        steps = steps.step("definition changed", now, detail=detail, run=_run_of(run))
     steps = _count(steps, run, invariant)
     if steps.episode.state is AlertState.PENDING:
         return _maybe_fire(steps, run, invariant, now)
@@ -110,7 +117,7 @@ def _count(steps: Steps, run: Run, invariant: Invariant) -> Steps:
     episode = steps.episode
     lower = not run.complete and run.counted < episode.count
     count = episode.count if lower else run.counted
-    identified = bool(invariant.key) and invariant.returns is Returns.ROWS
+    new = _new(run, invariant) if invariant.confirm is None else run.again_new
     return steps.become(
         last_run=_run_of(run),
         count=count,
@@ -118,8 +125,13 @@ def _count(steps: Steps, run: Run, invariant: Invariant) -> Steps:
         peak=max(episode.peak, count),
         held_in_a_row=0,
         violated_in_a_row=episode.violated_in_a_row + (run.kind is RunKind.SCHEDULED),
-        new_since_told=episode.new_since_told + (run.new if identified else 0),
+        new_since_told=episode.new_since_told + new,
     )
+
+
+def _new(run: Run, invariant: Invariant) -> int:
+    """The run's new keys; without a key novelty owes no message (semantics 4.2)."""
+    return run.new if invariant.key and invariant.returns is Returns.ROWS else 0
 
 
 def _maybe_fire(steps: Steps, run: Run, invariant: Invariant, now: datetime) -> tuple[Change, str]:
@@ -130,12 +142,37 @@ def _maybe_fire(steps: Steps, run: Run, invariant: Invariant, now: datetime) -> 
             detail = f"{episode.violated_in_a_row} of {wanted} runs"
             steps = steps.step("opened", now, detail=detail, run=_run_of(run))
         return steps.change(), f"violated in {episode.violated_in_a_row} of {wanted} runs in a row"
-    reason = Reason.FIRED if episode.follows is None else Reason.REOPENED
+    if invariant.confirm is None:
+        return fire(steps, run, invariant, now, detail=_found(run))
+    first = episode.confirming
+    reading = read_again(run, first, invariant) if first is not None else None
+    if reading is Reading.CONFIRMED:
+        both = f"; {run.again} of them in both runs" if run.again is not None else "; in both runs"
+        return fire(steps, run, invariant, now, detail=_found(run) + both)
+    if reading is Reading.NONE and run.kind is RunKind.SCHEDULED:
+        return fire(steps, run, invariant, now, detail=f"{_found(run)}; {NOT_LOOKED}", unconfirmed=True)
+    if reading is Reading.NONE:
+        return steps.change(), AWAITED
+    if reading is Reading.TRANSIENT:
+        steps = steps.become(first_run=_run_of(run)).step("transient", now, detail=not_again(run), run=_run_of(run))
+    return begin(steps, run, invariant, now, found=_found(run)).change(), "confirming"
+
+
+def fire(
+    steps: Steps, run: Run | None, invariant: Invariant, now: datetime, *, detail: str, unconfirmed: bool = False
+) -> tuple[Change, str]:
+    """A pending alert fires; without a run it is time alone that lets it (semantics 5.2)."""
+    reason = Reason.FIRED if steps.episode.follows is None else Reason.REOPENED
     fired = steps.become(
-        state=AlertState.FIRING, fired_at=now, severity=invariant.severity.value, owner=invariant.owner
+        state=AlertState.FIRING,
+        fired_at=now,
+        severity=invariant.severity.value,
+        owner=invariant.owner,
+        confirming=None,
     )
-    told = fired.tell(reason, now, detail=_found(run), run=_run_of(run), marks=_marks(run))
-    return told.change(), reason.value
+    marks = (_marks(run) if run is not None else ()) + ((Mark.UNCONFIRMED,) if unconfirmed else ())
+    last = _run_of(run) if run is not None else steps.episode.last_run
+    return fired.tell(reason, now, detail=detail, run=last, marks=marks).change(), reason.value
 
 
 def _found(run: Run) -> str:
@@ -154,7 +191,34 @@ def _marks(run: Run) -> tuple[Mark, ...]:
 
 
 def _maybe_worsen(steps: Steps, run: Run, invariant: Invariant, now: datetime) -> tuple[Change, str]:
-    """Owe ``worsened`` at once if the count doubled or an acknowledged alert gains a key, else gather (semantics 7.4)."""
+    """Owe ``worsened`` at once if the count doubled or an acknowledged alert gains a key, else gather (semantics 7.4).
+
+    With ``confirm`` only what was counted twice is told at once; what would be told of this run alone waits (semantics 5.2).
+    """
+    episode, first = steps.episode, steps.episode.confirming
+    if invariant.confirm is None:
+        worse = _worse(steps.become(confirming=None), run, invariant, now, count=episode.count)
+        return worse or (steps.become(confirming=None).change(), "still violated")
+    reading = read_again(run, first, invariant) if first is not None else None
+    twice = min(first.count, episode.count) if first is not None and reading is Reading.CONFIRMED else 0
+    worse = _worse(steps.become(confirming=None), run, invariant, now, count=twice)
+    if worse is not None:
+        return worse
+    if reading is Reading.NONE and run.kind is not RunKind.SCHEDULED:
+        return steps.change(), AWAITED
+    if reading is Reading.NONE:
+        return worsen_unconfirmed(steps, now).change(), "worsened: unconfirmed"
+    if reading is not None:
+        detail = "what had grown was not counted a second time"
+        steps = steps.become(confirming=None).step("transient", now, detail=detail, run=_run_of(run))
+    alone = steps.become(new_since_told=episode.new_since_told + _new(run, invariant))
+    if _worse(alone, run, invariant, now, count=episode.count) is None:
+        return steps.change(), "still violated"
+    return begin(steps, run, invariant, now, found=_found(run)).change(), "confirming"
+
+
+def _worse(steps: Steps, run: Run, invariant: Invariant, now: datetime, *, count: int) -> tuple[Change, str] | None:
+    """What is owed because it worsened, ``count`` being what is held against the last message; None if nothing is."""
     episode = steps.episode
     if episode.acknowledged_at is not None and episode.new_since_told:
         detail = f"{episode.new_since_told} new after {episode.acknowledged_by} acknowledged"
@@ -162,14 +226,28 @@ def _maybe_worsen(steps: Steps, run: Run, invariant: Invariant, now: datetime) -
         return steps.tell(
             Reason.WORSENED, now, detail=detail, run=_run_of(run)
         ).change(), "worsened: acknowledged rows grew"
-    if episode.told_count and episode.count >= 2 * episode.told_count:
+    if episode.told_count and count >= 2 * episode.told_count:
         detail = f"from {episode.told_count} to {'' if episode.count_complete else 'at least '}{episode.count}"
         detail = "; ".join([detail, *_beside(run)])
         told = steps.tell(Reason.WORSENED, now, detail=detail, run=_run_of(run), marks=_marks(run))
         return told.change(), "worsened: doubled"
     if gathered_are_due(episode, invariant, now):
         return tell_gathered(steps, now, _run_of(run)).change(), "worsened: new keys"
-    return steps.change(), "still violated"
+    return None
+
+
+def worsen_unconfirmed(steps: Steps, now: datetime) -> Steps:
+    """Owe what a first reading found and no second one could deny (semantics 5.2)."""
+    episode, first = steps.episode, steps.episode.confirming
+    assert first is not None  # noqa: S101 - the caller looked
+    grown = (
+        f"from {episode.told_count} to {first.count}" if first.count != episode.told_count else f"{first.count} counted"
+    )
+    news = f", {first.new} new" if first.new else ""
+    told = steps.become(confirming=None, acknowledged_by="", acknowledged_at=None)
+    return told.tell(
+        Reason.WORSENED, now, detail=f"{grown}{news}; {NOT_LOOKED}", run=first.run, marks=(Mark.UNCONFIRMED,)
+    )
 
 
 def gathered_are_due(episode: Episode, invariant: Invariant, now: datetime) -> bool:
@@ -196,9 +274,14 @@ def _held(
     steps = Steps(alert).become(
         last_run=_run_of(run), count=run.counted, count_complete=True, held_in_a_row=held, violated_in_a_row=0
     )
+    if alert.state is AlertState.PENDING and alert.confirming is not None:
+        ended = steps.end(Ending.TRANSIENT, now).step("transient", now, detail=not_again(run), run=_run_of(run))
+        return ended.change(), "transient"
     if alert.state is AlertState.PENDING:
         detail = "held before it had to fire"
         return steps.end(Ending.NEVER_FIRED, now).step("ended", now, detail=detail, run=_run_of(run)).change(), detail
+    if held < invariant.policy.resolve_after and alert.confirming is not None:
+        steps = steps.become(confirming=None).step("transient", now, detail=not_again(run), run=_run_of(run))
     if held < invariant.policy.resolve_after:
         return steps.change(), f"held in {held} of {invariant.policy.resolve_after} runs in a row"
     open_for = show_duration(now - (alert.fired_at or alert.opened_at))

@@ -35,7 +35,7 @@ class Steps:
 
     def end(self, ending: Ending, now: datetime) -> Steps:
         """The episode is over."""
-        return self.become(state=AlertState.RESOLVED, ended_at=now, ending=ending)
+        return self.become(state=AlertState.RESOLVED, ended_at=now, ending=ending, confirming=None)
 
     def change(self) -> Change:
         """What a decision carries."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from holdtrue.alerting.decision import gathered_are_due, tell_gathered
+from holdtrue.alerting.confirmation import NOT_LOOKED, is_overdue
+from holdtrue.alerting.decision import fire, gathered_are_due, tell_gathered, worsen_unconfirmed
 from holdtrue.alerting.episodes import Steps
 from holdtrue.alerting.expiry import near_ends, tell_ends
 from holdtrue.alerting.health import at, is_unchecked, why_unchecked
@@ -15,6 +16,7 @@ from holdtrue.model import (
     Ending,
     Episode,
     Invariant,
+    Mark,
     Reason,
     Situation,
     Standing,
@@ -24,11 +26,10 @@ from holdtrue.model import (
 
 
 def review(situation: Situation, invariant: Invariant, now: datetime) -> Decision | None:
-    """What has become due by time alone: staleness, ``unchecked``, reminders, gathered new keys, ends that are near.
+    """What has become due by time alone; None if nothing has.
 
-    None if nothing has.
-
-    Time alone never ends an episode: only a good run does (semantics 0).
+    That is staleness, ``unchecked``, reminders, gathered new keys, ends that are near, and first readings that
+    nobody could confirm in time. Time alone never ends an episode: only a good run does (semantics 0).
     """
     standing = at(situation.standing, invariant, now)
     changes: list[Change] = []
@@ -39,7 +40,10 @@ def review(situation: Situation, invariant: Invariant, now: datetime) -> Decisio
     for episode in (situation.alert, situation.unchecked):
         if episode is None or not episode.open:
             continue
-        if gathered_are_due(episode, invariant, now):
+        if is_overdue(episode, now):
+            changes.append(_tell_unconfirmed(Steps(episode), invariant, now))
+            why.append(Mark.UNCONFIRMED.value)
+        elif gathered_are_due(episode, invariant, now):
             changes.append(tell_gathered(Steps(episode), now, episode.last_run).change())
             why.append("worsened: new keys")
         elif _reminder_is_due(episode, invariant, now):
@@ -72,6 +76,16 @@ def withdraw(situation: Situation, now: datetime) -> Decision | None:
             detail = f"it left the catalog with {count} counted when last seen; no run saw it hold"
         changes.append(steps.tell(Reason.WITHDRAWN, now, detail=detail, run=episode.last_run).change())
     return Decision(situation.standing, tuple(changes), Reason.WITHDRAWN.value) if changes else None
+
+
+def _tell_unconfirmed(steps: Steps, invariant: Invariant, now: datetime) -> Change:
+    """Nobody could look a second time: not looking is not denying (semantics 5.2)."""
+    episode = steps.episode
+    if episode.state is not AlertState.PENDING:
+        return worsen_unconfirmed(steps, now).change()
+    count = f"{'' if episode.count_complete else 'at least '}{episode.count} counted"
+    change, _ = fire(steps, None, invariant, now, detail=f"{count}; {NOT_LOOKED}", unconfirmed=True)
+    return change
 
 
 def _open_unchecked(standing: Standing, invariant: Invariant, now: datetime) -> Change:

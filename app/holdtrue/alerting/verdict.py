@@ -43,7 +43,7 @@ def verdict(standing: Standing, alert: Episode | None, invariant: Invariant, now
         former=bool(standing.good_definition) and standing.good_definition != invariant.definition,
     )
     if standing.good_outcome is Outcome.VIOLATED:
-        return _violated(standing, seen, firing=firing)
+        return _violated(standing, alert, seen, firing=firing)
     return _held(standing, alert, invariant, seen, firing=firing)
 
 
@@ -62,11 +62,13 @@ def _never(standing: Standing, *, firing: bool) -> Verdict:
     return Verdict(Word.UNKNOWN, sentence, firing=False, unknown=True, violations=None, exit_code=_COULD_NOT_LOOK)
 
 
-def _violated(standing: Standing, seen: _Seen, *, firing: bool) -> Verdict:
+def _violated(standing: Standing, alert: Episode | None, seen: _Seen, *, firing: bool) -> Verdict:
     if not seen.fresh:
         sentence = f"violated, not seen since {seen.ago}"
     elif firing:
         sentence = f"violated, {seen.ago}"
+    elif alert is not None and alert.confirming is not None:
+        sentence = "violated (confirming)"
     else:
         sentence = "violated, pending"
     if seen.fresh and not standing.good_complete:

@@ -147,7 +147,6 @@ _SHARED: Final = (
         Duration(),
         "A second run this long after the first, before anyone is told.",
         "no second run",
-        later=True,
     ),
     Key("policy", POLICY, "When people are told."),
     Key(

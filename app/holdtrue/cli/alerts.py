@@ -127,7 +127,7 @@ def _state(one: dict[str, Any]) -> str:
     if one["subject"] == "waiver":
         return "expiring, told"
     about = "unchecked, " if one["subject"] == "health" else ""
-    return f"{about}{one['ending'] or one['state']}"
+    return f"{about}{one['ending'] or ('confirming' if one['confirming'] else one['state'])}"
 
 
 def _count(one: dict[str, Any]) -> str:

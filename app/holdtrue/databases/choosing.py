@@ -43,15 +43,20 @@ BAD = 3
 """The rank of a replica that would not do when it was asked last."""
 
 
-def choose(candidates: Sequence[Candidate], turn: int, places: int) -> str | None:
+def choose(candidates: Sequence[Candidate], turn: int, places: int, rather_not: str = "") -> str | None:
     """The replica to ask next; None where each one that is worth asking has all its ``places`` taken.
 
     The most welcome comes first, among equals the least busy, then by turns. While there is another, a bad one is not asked:
     a place on a good one is worth waiting for. Alone it still is asked, since only asking can show that it is back.
+    ``rather_not`` comes after all others that are worth asking: a second reading is best taken elsewhere (semantics 5.2).
     """
     count = len(candidates)
     worth = [(place, one) for place, one in enumerate(candidates) if one.rank < BAD] or list(enumerate(candidates))
-    free = [(one.rank, one.busy, (place - turn) % count, one.name) for place, one in worth if one.busy < places]
+    free = [
+        (one.name == rather_not, one.rank, one.busy, (place - turn) % count, one.name)
+        for place, one in worth
+        if one.busy < places
+    ]
     return min(free)[-1] if free else None
 
 

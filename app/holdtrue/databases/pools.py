@@ -71,13 +71,16 @@ class Pool:
         """The replica of this name."""
         return self._replicas[name].config
 
-    def take(self, without: frozenset[str], until: float, asked: Asked) -> str | None:
-        """Take a place on the replica to ask next; None if there was none in time, or the look was interrupted."""
+    def take(self, without: frozenset[str], until: float, asked: Asked, rather_not: str = "") -> str | None:
+        """Take a place on the replica to ask next; None if there was none in time, or the look was interrupted.
+
+        ``rather_not`` is taken only where no other that is worth asking has a place.
+        """
         with self._lock:
             self._turn += 1
             turn = self._turn
             while not asked.interrupted:
-                name = choose(self._candidates(without), turn, self.config.concurrency)
+                name = choose(self._candidates(without), turn, self.config.concurrency, rather_not)
                 if name is not None:
                     self._replicas[name].busy += 1
                     return name

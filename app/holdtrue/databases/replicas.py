@@ -77,13 +77,14 @@ class Databases:
         keep_raw: bool = False,
         ahead: str | None = None,
         wait: timedelta | None = None,
+        rather_not: str = "",
     ) -> T | Failure:
         """Examine one read-only transaction on a replica that is fresh enough and not behind ``newest_good``.
 
         Waits for a place at most ``wait`` (``time_limit`` without one), then has ``time_limit`` for connecting and for the
         text. A recovery conflict, a lost or a refused connection is tried once more, on another replica if there is one
         (semantics 2.4); ``examine`` is then called again from the start. A replica that does not answer takes at most half of
-        the time while there is another to ask.
+        the time while there is another to ask. ``rather_not`` is a replica that is asked only if no other has a place.
 
         ``ahead`` is the text that ``examine`` will stream before anything else: a dialect may save a round trip by it.
 
@@ -97,7 +98,7 @@ class Databases:
         self._check_in_passing(pool, driver)
         with self._under_way() as asked:
             patience = time_limit if wait is None else wait
-            name = pool.take(frozenset(), time.monotonic() + patience.total_seconds(), asked)
+            name = pool.take(frozenset(), time.monotonic() + patience.total_seconds(), asked, rather_not)
             if name is None:
                 return INTERRUPTED if asked.interrupted else _no_place(pool.config, patience)
             one_look = _OneLook(pool, driver, asked, self._environ, time_limit=time_limit, keep_raw=keep_raw)

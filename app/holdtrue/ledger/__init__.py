@@ -6,6 +6,7 @@ from holdtrue.ledger.dispositions import NOTHING_BEFORE, Clock, Dispositions, Pa
 from holdtrue.ledger.healing import Healing, healing
 from holdtrue.ledger.judgement import Judgement, judge
 from holdtrue.ledger.keys import KeyHasher, canonical, rank
+from holdtrue.ledger.readings import Again, counted_again
 from holdtrue.ledger.suspicion import Suspicion, suspicion
 from holdtrue.ledger.tally import KEY_LIMIT, NULL_SENTENCE, SAMPLE_SIZE, Tally
 
@@ -14,6 +15,7 @@ __all__ = [
     "NOTHING_BEFORE",
     "NULL_SENTENCE",
     "SAMPLE_SIZE",
+    "Again",
     "Clock",
     "Covered",
     "Dispositions",
@@ -26,6 +28,7 @@ __all__ = [
     "Tally",
     "canonical",
     "compare",
+    "counted_again",
     "covered",
     "healing",
     "judge",

@@ -3,6 +3,8 @@
 from holdtrue.model.alerts import (
     AlertState,
     Change,
+    Confirmation,
+    Confirming,
     Decision,
     Delivered,
     Description,
@@ -120,6 +122,8 @@ __all__ = [
     "Claim",
     "Column",
     "Comparison",
+    "Confirmation",
+    "Confirming",
     "Cron",
     "DatabaseConfig",
     "Decision",

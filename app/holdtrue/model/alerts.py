@@ -36,6 +36,7 @@ class Ending(StrEnum):
     RECOVERED = "recovered"
     NEVER_FIRED = "never fired"
     TOLD = "told"  # a notice, over with its one message
+    TRANSIENT = "transient"
 
 
 class Reason(StrEnum):
@@ -111,12 +112,36 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class Confirming:
+    """A first reading that waits for a second one before anybody is told (semantics 5.2).
+
+    ``run`` is the first run, ``since`` when it looked, ``count`` and ``new`` what it found. ``due_at`` is when the confirming
+    run is wanted, None where the next scheduled run is the second reading; from ``until`` on the first reading is told alone.
+    """
+
+    run: int | None
+    since: datetime
+    until: datetime
+    count: int
+    new: int = 0
+    due_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """A confirming run that is to be made, and the run that it is the second reading of."""
+
+    due_at: datetime
+    run: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Episode:
     """An alert's life from opening to its end; its events are numbered (semantics 7.3).
 
     ``id`` is 0 until the store has given one. ``count`` is the newest good run's, ``peak`` the largest; ``told_count`` and
     ``told_at`` belong to the last message owed. ``held_in_a_row`` counts complete good runs that held, ``violated_in_a_row``
-    scheduled runs that did not.
+    scheduled runs that did not. ``confirming`` is a first reading that nobody has been told of yet.
     """
 
     invariant: str
@@ -149,6 +174,7 @@ class Episode:
     note: str = ""
     fired_as: str = ""
     """The invariant's name when people were first told: an alert keeps its labels though the invariant is renamed."""
+    confirming: Confirming | None = None
 
     @property
     def open(self) -> bool:
@@ -199,12 +225,14 @@ class Decision:
     """What a run, or time alone, means: the new standing, changed episodes, and the reason in words.
 
     ``told_ends`` are the ends that its messages tell of: written down with them, so that each is told once.
+    ``confirm`` is the confirming run that is wanted now; one that was wanted before and is not among it is not made.
     """
 
     standing: Standing
     changes: tuple[Change, ...] = ()
     why: str = ""
     told_ends: tuple[ToldEnd, ...] = ()
+    confirm: Confirmation | None = None
 
 
 class Word(StrEnum):

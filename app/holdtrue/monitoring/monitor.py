@@ -114,10 +114,10 @@ class Monitor:
         before = self._before(claim.invariant, claim.database)
         former = self._former_of(claim, catalog, invariant, before)
         started_at, started = self._now(), time.monotonic()
-        looked = self._look(invariant, before, database.timezone, started_at, former)
+        looked = self._look(claim, invariant, before, timezone=database.timezone, now=started_at, former=former)
         duration = timedelta(seconds=time.monotonic() - started)
         run = self._as_run(claim, looked, started_at, duration, before.newest_good)
-        run = _marked(run, invariant, before)
+        run = _counted_again(_marked(run, invariant, before), looked, before)
         self._observer.run_ended(claim.database, run.outcome, duration)
         if claim.missed:
             self._observer.missed(claim.database, claim.missed)
@@ -152,7 +152,14 @@ class Monitor:
         return self._former(catalog, claim.generation, claim.invariant, claim.database, alert.definition)
 
     def _look(
-        self, invariant: Invariant, before: Before, timezone: str, now: datetime, former: Wanted | None
+        self,
+        claim: Claim,
+        invariant: Invariant,
+        before: Before,
+        *,
+        timezone: str,
+        now: datetime,
+        former: Wanted | None,
     ) -> _Looked:
         def compare(tallied: Tallied, *, complete: bool) -> Comparison:
             return ledger.compare(
@@ -202,6 +209,7 @@ class Monitor:
                 ahead=invariant.sql,
                 # Where a replica is down the others have fewer places than there are runs: a queue is no failure.
                 wait=max(invariant.timeout, _QUEUE),
+                rather_not=_first_replica(claim, before),
             )
         except StoreError:
             raise
@@ -237,6 +245,7 @@ class Monitor:
             outcome=Outcome.ERRORED,
             kind=claim.kind,
             attempt=claim.attempt,
+            confirms=claim.confirms,
             token=claim.token,
             generation=claim.generation,
             failure=looked.failure,
@@ -298,6 +307,21 @@ def _is_populated(population: Population | None, invariant: Invariant, now: date
     if population is None or population.definition != invariant.definition:
         return False
     return timedelta(0) <= now - population.at < POPULATION_HOLDS_FOR
+
+
+def _first_replica(claim: Claim, before: Before) -> str:
+    """The replica of the reading that this run confirms: another one is better (semantics 5.2); empty if it confirms none."""
+    confirms = claim.kind is RunKind.CONFIRMING and before.newest_good is not None
+    return before.newest_good.replica if confirms and before.newest_good is not None else ""
+
+
+def _counted_again(run: Run, looked: _Looked, before: Before) -> Run:
+    """The run, with how many of its keys the good run before it had counted too (semantics 5.2)."""
+    if not run.good or looked.examined is None:
+        return run
+    told_at = before.alert.told_at if before.alert is not None else None
+    again = ledger.counted_again(before.ledger, looked.examined.tallied, looked.comparison, told_at)
+    return replace(run, again=again.keys, again_new=again.new)
 
 
 def _population(run: Run, examined: Examined | None) -> Population | None:

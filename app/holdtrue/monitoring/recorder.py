@@ -125,6 +125,7 @@ def unsaveable(finished: Finished, problem: Exception) -> Finished:
         outcome=Outcome.ERRORED,
         kind=run.kind,
         attempt=run.attempt,
+        confirms=run.confirms,
         token=run.token,
         generation=run.generation,
         failure=Failure(FailureReason.SURPRISE, sentence),

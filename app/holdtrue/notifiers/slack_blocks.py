@@ -42,6 +42,7 @@ _ENDED = {
     Ending.RECOVERED: ("🔵", "Looked at again (recovered)"),
     Ending.NEVER_FIRED: ("⚪", "Never fired"),
     Ending.TOLD: ("⏳", "About to count again"),
+    Ending.TRANSIENT: ("⚪", "Transient, never fired"),
 }
 _SAID = {
     Reason.FIRED: "Fired",

@@ -12,6 +12,7 @@ from typing import Any
 
 from holdtrue.model import (
     Catalog,
+    Confirming,
     Episode,
     Event,
     Failure,
@@ -70,6 +71,7 @@ def episode(one: Episode) -> Json:
         "definition": one.definition,
         "at_first_look": one.at_first_look,
         "follows": one.follows,
+        "confirming": confirming(one.confirming),
         "acknowledged_by": one.acknowledged_by or None,
         "acknowledged_at": moment(one.acknowledged_at),
     }
@@ -104,6 +106,7 @@ def run(one: Run) -> Json:
         "statement_seconds": seconds(one.statement),
         "attempt": one.attempt,
         "confirms": one.confirms,
+        "again": one.again,
         "missed": one.missed,
         "definition": one.definition,
         "generation": one.generation,
@@ -186,6 +189,13 @@ def databases(catalog: Catalog | None, refused: Mapping[str, OtherServer]) -> Js
 def another_server(one: OtherServer | None) -> Json | None:
     """A server with another system identifier than the newest good run's; it is refused until it is accepted."""
     return None if one is None else {"system": one.system, "replica": one.replica, "at": moment(one.at)}
+
+
+def confirming(one: Confirming | None) -> Json | None:
+    """A first reading that waits for a second one."""
+    if one is None:
+        return None
+    return {"run": one.run, "since": moment(one.since), "due_at": moment(one.due_at), "until": moment(one.until)}
 
 
 def event(one: Event) -> Json:

@@ -190,6 +190,7 @@ class _Schedules:
             "tried_at": row.tried_at,
             "extra_due": row.extra_due,
             "extra_kind": row.extra_kind,
+            "extra_for": row.extra_for,
             "claimable_at": row.claimable_at,
             "token": row.token,
             "lease_owner": row.lease_owner,
@@ -228,15 +229,18 @@ class _Schedules:
 
     def _looked_at_once(self, values: Values, row: Row[Any]) -> Values:
         """A text that was never run is due now, beside its schedule: until then nobody knows whether it holds."""
-        if row.extra_due is not None:
+        if row.extra_due is not None and row.extra_kind == RunKind.ASKED.value:
             return {}
+        # What a confirming run was to confirm was found by another text.
+        gone: Values = {"extra_due": None, "extra_kind": None, "extra_for": None}
         if values["next_due"] <= self._now:
             # The due time is owed already; one that waits to be attempted again waits no longer.
-            return {} if row.retry_at is None else {"retry_at": self._now, "claimable_at": self._now}
+            retry_at = None if row.retry_at is None else self._now
+            return gone | {"retry_at": retry_at, "claimable_at": min(row.claimable_at, self._now)}
         due = self._now
         if due == row.last_due:
             due += timedelta(microseconds=1)
-        return {"extra_due": due, "extra_kind": RunKind.ASKED.value, "claimable_at": due}
+        return gone | {"extra_due": due, "extra_kind": RunKind.ASKED.value, "claimable_at": due}
 
     def _retire(self, leaving: list[Row[Any]], by: str, withdraw: Review, notifiers: Sequence[str]) -> None:
         if not leaving:

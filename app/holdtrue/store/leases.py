@@ -140,16 +140,22 @@ class Leases:
             ).one_or_none()
             if row is None:
                 raise NotFound(f"{invariant}@{database} is not in the catalog")
-            if row.extra_due is not None:
+            due = self._engine.now(connection)
+            # A confirming run that is not due yet gives its place up, and is wanted again when this one is over.
+            if row.extra_due is not None and (row.extra_kind == RunKind.ASKED.value or row.extra_due <= due):
                 asked: datetime = row.extra_due
                 return asked
-            due = self._engine.now(connection)
             if due in (row.next_due, row.last_due):
                 due += timedelta(microseconds=1)
             connection.execute(
                 update(entries)
                 .where(entries.c.id == row.id)
-                .values(extra_due=due, extra_kind=RunKind.ASKED.value, claimable_at=min(due, row.claimable_at))
+                .values(
+                    extra_due=due,
+                    extra_kind=RunKind.ASKED.value,
+                    extra_for=None,
+                    claimable_at=min(due, row.claimable_at),
+                )
             )
             return due
 

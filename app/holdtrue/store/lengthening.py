@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from holdtrue.model import Outcome, Run, Standing
+from holdtrue.model import Confirmation, Outcome, Run, Standing
 from holdtrue.store import rows
 from holdtrue.store.among import among
 from holdtrue.store.bulk import insert_many, number_many, update_many, upsert_many
@@ -34,6 +34,7 @@ class Live:
     # Both are there once the standing was read and the decision taken.
     known: Row[Any] = field(init=False)
     standing: Standing = field(init=False)
+    confirm: Confirmation | None = None
 
 
 @dataclass(slots=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Row
 
 from holdtrue.model import (
     AlertState,
+    Confirming,
     Disposition,
     Ending,
     Episode,
@@ -145,6 +147,8 @@ def run_values(entry_id: int, run: Run, position: str | None) -> Values:
         "instance": run.instance,
         "missed": run.missed,
         "confirms": run.confirms,
+        "again": run.again,
+        "again_new": run.again_new,
     }
 
 
@@ -188,6 +192,8 @@ def run_of(row: Row[Any], sample: Sample | None = None) -> Run:
         instance=row.instance,
         missed=row.missed,
         confirms=row.confirms,
+        again=row.again,
+        again_new=row.again_new,
     )
 
 
@@ -255,6 +261,13 @@ def episode_values(episode: Episode) -> Values:
     values["subject"] = episode.subject.value
     values["state"] = episode.state.value
     values["ending"] = episode.ending.value if episode.ending else None
+    first = episode.confirming
+    values["confirming_run"] = first.run if first else None
+    values["confirming_since"] = first.since if first else None
+    values["confirming_until"] = first.until if first else None
+    values["confirming_due"] = first.due_at if first else None
+    values["confirming_count"] = first.count if first else None
+    values["confirming_new"] = first.new if first else None
     return values
 
 
@@ -269,7 +282,21 @@ def episode_of(row: Row[Any], prefix: str = "") -> Episode:
         state=AlertState(values[f"{prefix}state"]),
         id=values[f"{prefix}id"],
         ending=Ending(ending) if ending else None,
+        confirming=_confirming_of(values, prefix),
         **{name: values[f"{prefix}{name}"] for name in _EPISODE_PLAIN},
+    )
+
+
+def _confirming_of(values: Mapping[Any, Any], prefix: str) -> Confirming | None:
+    if values[f"{prefix}confirming_since"] is None:
+        return None
+    return Confirming(
+        run=values[f"{prefix}confirming_run"],
+        since=values[f"{prefix}confirming_since"],
+        until=values[f"{prefix}confirming_until"],
+        due_at=values[f"{prefix}confirming_due"],
+        count=values[f"{prefix}confirming_count"],
+        new=values[f"{prefix}confirming_new"],
     )
 
 

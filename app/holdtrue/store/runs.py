@@ -122,7 +122,7 @@ class Runs:
             situation = situations[one.entry.id]
             decision = decide(one.finished, situation, now)
             decisions.add(one.entry.id, situation, decision, one.finished.notifiers)
-            one.standing = decision.standing
+            one.standing, one.confirm = decision.standing, decision.confirm
             answers[one.index] = Saved(one.finished.claim, run_id=one.run_id, decision=decision)
         decisions.flush(connection)
         write_spans(connection, live)

@@ -145,6 +145,8 @@ runs = Table(
     Column("instance", Words, nullable=False),
     Column("missed", Integer, nullable=False),
     Column("confirms", BigInteger),
+    Column("again", BigInteger),
+    Column("again_new", BigInteger, nullable=False, server_default="0"),
     Column("healed", BigInteger, nullable=False, server_default="0"),
     Column("suspicious", Words, nullable=False, server_default=""),
     # A due time is recorded once, whoever claimed it how often (semantics 8.1).
@@ -241,6 +243,13 @@ episodes = Table(
     Column("note", Words, nullable=False),
     # The invariant's name when it fired: an alert keeps its labels (semantics 7.6).
     Column("fired_as", Words, nullable=False, server_default=""),
+    # A first reading that waits for a second one; there is none while `confirming_since` is NULL.
+    Column("confirming_run", BigInteger),
+    Column("confirming_since", Moment),
+    Column("confirming_until", Moment),
+    Column("confirming_due", Moment),
+    Column("confirming_count", BigInteger),
+    Column("confirming_new", BigInteger),
     Index(None, "entry_id", "subject", "id"),
     # One open episode per entry and subject, whatever races.
     Index(

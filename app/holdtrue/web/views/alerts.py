@@ -221,7 +221,7 @@ def episode_badge(episode: Episode) -> Badge:
     if episode.state is AlertState.FIRING:
         return Badge("firing", "firing") if episode.subject is Subject.VIOLATION else Badge("unknown", "unchecked")
     if episode.state is AlertState.PENDING:
-        return Badge("pending", "pending")
+        return Badge("pending", "confirming" if episode.confirming is not None else "pending")
     if episode.subject is Subject.WAIVER:
         return Badge("pending", "expiring")
     if episode.ending in (Ending.RESOLVED, Ending.RECOVERED):
@@ -322,6 +322,11 @@ def _notes(episode: Episode, suspicious: str, *, in_catalog: bool) -> tuple[str,
         notes.append("The rows were there at the first look: no run before it.")
     if episode.follows is not None:
         notes.append(f"It came back: alert {episode.follows} ended shortly before.")
+    if episode.confirming is not None:
+        first = f"run {episode.confirming.run}" if episode.confirming.run is not None else "a run"
+        notes.append(f"What {first} found waits for a second reading before anybody is told.")
+    if episode.ending is Ending.TRANSIENT:
+        notes.append("No second run counted a key of the first. Nothing was sent.")
     if episode.ending is Ending.REDEFINED:
         notes.append("The definition changed while it was open. This is not a fix.")
     if episode.ending is Ending.WITHDRAWN:
