@@ -216,6 +216,28 @@ def test_every_replica_is_asked_in_the_end_if_all_that_were_asked_would_not_do(
     assert len(asked) == len(candidates)
 
 
+@pytest.mark.parametrize(
+    ("first", "other", "wanted"),
+    [
+        (True, True, "other"),
+        (True, None, "other"),
+        (None, None, "other"),
+        (True, False, "first"),
+        (False, False, "other"),
+    ],
+)
+def test_a_second_reading_is_taken_on_another_replica_unless_that_one_is_bad_or_has_no_place(
+    first: bool | None, other: bool | None, wanted: str
+) -> None:
+    """Semantics 5.2: another one preferred."""
+    candidates = [Candidate("first", first, 0), Candidate("other", other, 3, near=False)]
+    for turn in range(2):
+        assert choose(candidates, turn, 4, "first") == wanted
+        assert choose([candidates[0]], turn, 4, "first") == "first"
+    full = [Candidate("first", True, 0), Candidate("other", True, 4)]
+    assert choose(full, 0, 4, "first") == "first"
+
+
 @given(st.integers(2, 5), st.integers(0, 99))
 def test_equal_replicas_take_turns(count: int, start: int) -> None:
     candidates = [Candidate(f"r{place}", up=True, busy=0) for place in range(count)]
