@@ -25,12 +25,13 @@ def counted_again(before: LedgerBefore, tallied: Tallied, comparison: Comparison
     if not tallied.identified or comparison.rebaselined:
         return Again(None)
     lesser = min((one for one in (before.horizon, tallied.horizon) if one is not None), key=rank, default=None)
+    limit = rank(lesser) if lesser is not None else None
     keys = new = 0
     for key, (disposition, _) in tallied.keys.items():
         old = before.keys.get(key)
         if disposition is not Disposition.COUNTED or old is None or old.disposition is not Disposition.COUNTED:
             continue
-        if old.novelty is Novelty.FIXED or (lesser is not None and rank(key) > rank(lesser)):
+        if old.novelty is Novelty.FIXED or (limit is not None and rank(key) > limit):
             continue
         keys += 1
         first = old.first_counted

@@ -253,7 +253,8 @@ class Run:
     A run that found more than it tolerates and was then cut short is ``violated`` and not ``complete``: its count says
     "at least" (semantics 3.4). ``duration`` is the whole run, ``statement`` the time the server worked on the text.
     ``confirms`` is the run that this one is the second reading of. ``again`` counts its keys that the good run before it had
-    counted too, None where keys cannot be compared; ``again_new`` those of them that were new since the last message.
+    counted too, None where nobody wants that or keys cannot be compared;
+    ``again_new`` those of them that were new since the last message.
     ``suspicious`` says why the count may speak of the text rather than of the data; empty if nothing does.
     """
 

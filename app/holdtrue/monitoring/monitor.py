@@ -117,7 +117,7 @@ class Monitor:
         looked = self._look(claim, invariant, before, timezone=database.timezone, now=started_at, former=former)
         duration = timedelta(seconds=time.monotonic() - started)
         run = self._as_run(claim, looked, started_at, duration, before.newest_good)
-        run = _counted_again(_marked(run, invariant, before), looked, before)
+        run = _counted_again(_marked(run, invariant, before), invariant, looked, before)
         self._observer.run_ended(claim.database, run.outcome, duration)
         if claim.missed:
             self._observer.missed(claim.database, claim.missed)
@@ -315,9 +315,9 @@ def _first_replica(claim: Claim, before: Before) -> str:
     return before.newest_good.replica if confirms and before.newest_good is not None else ""
 
 
-def _counted_again(run: Run, looked: _Looked, before: Before) -> Run:
+def _counted_again(run: Run, invariant: Invariant, looked: _Looked, before: Before) -> Run:
     """The run, with how many of its keys the good run before it had counted too (semantics 5.2)."""
-    if not run.good or looked.examined is None:
+    if invariant.confirm is None or not run.good or looked.examined is None:
         return run
     told_at = before.alert.told_at if before.alert is not None else None
     again = ledger.counted_again(before.ledger, looked.examined.tallied, looked.comparison, told_at)
