@@ -5,49 +5,16 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
 import pytest
 
 from casebook import case
+from servers.place import CONFIG, Place, entries
 from servers.postgres import FreshDatabase, PostgresPrimary, started
 from servers.service import Serving, holdtrue, until
 from servers.slack import TOKEN, SlackStub
-
-CONFIG = """version: 1
-store: {{url: "{store}"}}
-databases:
-  payments:
-    dialect: postgresql
-    replicas: [{{name: r1, url: "${{DATABASE_URL}}"}}]
-    allow_primary: true
-    freshness: none
-notifiers:
-  oncall: {{kind: slack, channel: "#on-call", token: "${{SLACK_TOKEN}}", api_url: "{slack}"}}
-"""
-
-
-@dataclass
-class Place:
-    """A folder with a catalog, and what a process started in it is told."""
-
-    folder: Path
-    env: dict[str, str]
-
-    def write(self, **texts: str) -> None:
-        """Write one file of invariants: name to SQL, each asked every hour with a long time limit."""
-        entries = [
-            f"  - {{name: {name}, database: payments, interval: 1h, timeout: 5m, key: [id], columns: {{id: safe}},"
-            f" sql: '{sql}'}}"
-            for name, sql in texts.items()
-        ]
-        (self.folder / "invariants" / "all.yaml").write_text("version: 1\ninvariants:\n" + "\n".join(entries) + "\n")
-
-    def serve(self) -> Serving:
-        """A process that answers."""
-        return Serving(self.folder, self.env).until_serving()
 
 
 @pytest.fixture
@@ -65,10 +32,6 @@ def place(tmp_path: Path, postgres_database: FreshDatabase, slack: SlackStub) ->
     return Place(
         tmp_path, {"DATABASE_URL": postgres_database.primary_url, "SLACK_TOKEN": TOKEN, "HOLDTRUE_GRACE": "6s"}
     )
-
-
-def entries(serving: Serving) -> dict[str, dict]:
-    return {one["invariant"]: one for one in serving.json("/api/v1/overview")["entries"]}
 
 
 def test_a_reload_is_all_or_nothing_and_a_refused_one_is_visible(place: Place, slack: SlackStub) -> None:

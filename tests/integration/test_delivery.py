@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from casebook import case
 from holdtrue.alerting import review
 from holdtrue.delivery import FIRST_WAIT, LONGEST_WAIT, Delivery, decide_retry
 from holdtrue.model import (
@@ -135,7 +136,8 @@ def test_what_no_retry_can_mend_is_failed_and_stays_visible(service: Service, sl
 
 def test_case_103_thirty_alerts_against_429_all_arrive(tmp_path: Path, slack: SlackStub) -> None:
     """Case 103: Retry-After is honoured, none is lost, and no round waits for Slack."""
-    names = tuple(f"burst_{number:02}" for number in range(30))
+    name = case("103").raw["invariant"]["name"]
+    names = tuple(f"{name}_{number:02}" for number in range(30))
     service = Service(tmp_path, names, {"oncall": bot_of(slack)})
     try:
         slack.answer_next(*[Answer(429, "ratelimited", retry_after=1)] * 10)

@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+import casebook
 from holdtrue.model import Incident, Position, TableRows
 from holdtrue.scaffolding import TicketContext, Writer, render, ticket_id
 from holdtrue.testing import BadSeed, load_incident
 
-CASES = Path(__file__).parents[1] / "cases"
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 HOSTILE = "\"\"\"\n'''\nimport os; os.system('touch /tmp/scaffold-pwned')\n{__import__('os')} %(x)s \\N{BULLET} \\"
 
@@ -51,7 +50,7 @@ def test_code_in_row_values_stays_data_byte_for_byte(tmp_path: Path) -> None:
     """case-118: it compiles, runs nothing but the test, and the rows read back are equal."""
     marker = Path("/tmp/scaffold-pwned")
     marker.unlink(missing_ok=True)
-    case = yaml.safe_load((CASES / "case-118.yaml").read_text(encoding="utf-8"))
+    case = casebook.case("118").raw
     values = [
         case["raw"]["postgresql"]["first_row"][1],
         '{__import__("os").system("touch /tmp/scaffold-pwned")}',
@@ -98,7 +97,7 @@ def test_code_in_row_values_stays_data_byte_for_byte(tmp_path: Path) -> None:
 
 def test_column_names_that_are_no_identifiers_are_strings(tmp_path: Path) -> None:
     """case-119."""
-    case = yaml.safe_load((CASES / "case-119.yaml").read_text(encoding="utf-8"))
+    case = casebook.case("119").raw
     raw = case["raw"]["postgresql"]
     table = TableRows("kw", tuple(raw["columns"]), (tuple(raw["first_row"]),))
     made = incident(observed=(table,), sql=case["invariant"]["sql"])
@@ -109,7 +108,7 @@ def test_column_names_that_are_no_identifiers_are_strings(tmp_path: Path) -> Non
 
 def test_very_long_names_are_shortened_and_stay_two() -> None:
     """case-123: file names under 255 bytes, and both scaffolds exist."""
-    case = yaml.safe_load((CASES / "case-123.yaml").read_text(encoding="utf-8"))
+    case = casebook.case("123").raw
     names = [case["invariant"]["name"], case["invariant"]["name"].replace("_one", "_two")]
     ids = [ticket_id(name, 7) for name in names]
     assert ids[0] != ids[1]
