@@ -99,6 +99,14 @@ def test_a_filter_that_leaves_some_out_takes_the_sum_apart(
     assert list(zip(names(page), re.findall(r'class="where">([^<]+)<', page), strict=True)) == lines_of
 
 
+def test_most_of_the_databases_are_no_whole_either(tmp_path: Path) -> None:
+    scene = sharded(tmp_path)
+    scene.pass_time(timedelta(minutes=15))
+    scene.look({("names_are_set", "shard-1"): Found(ROWS), ("names_are_set", "shard-2"): Found(ROWS)})
+    page = see(scene, "/?state=firing&q=names_are_set")
+    assert re.findall(r'class="where">([^<]+)<', page) == ["shard-1", "shard-2"]
+
+
 def test_the_invariants_page_says_how_all_of_its_databases_are(tmp_path: Path) -> None:
     page = see(sharded(tmp_path), "/invariants/money_is_whole?database=shard-1")
     assert "All 3 databases: violated on 1, unknown on 1, holds on 1 · 2 in the 2 of 3 known" in page
