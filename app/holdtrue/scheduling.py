@@ -45,6 +45,7 @@ def entries_of(catalog: Catalog, now: datetime) -> tuple[Entry, ...]:
             severity=invariant.severity.value,
             owner=invariant.owner,
             renamed_from=invariant.renamed_from,
+            tags=invariant.tags,
         )
         for invariant, database in catalog.entries()
     )

@@ -81,6 +81,7 @@ class Watch:
                 due, decided = True, False
             reviewed += due
             changed += decided
+        changed += self._lift()
         self._prune(catalog, now)
         return Looked(reviewed=reviewed, changed=changed)
 
@@ -100,6 +101,18 @@ class Watch:
         return True, self._store.alerts.review(
             standing.invariant, standing.database, _reviewing(invariant), self._notifiers()
         )
+
+    def _lift(self) -> int:
+        """See to what silences withheld that have ended (semantics 7.5); how many episodes that owed something."""
+        owed = 0
+        for episode in self._store.silences.waiting():
+            try:
+                owed += self._store.silences.lift(episode, alerting.lift, self._notifiers())
+            except StoreError:
+                raise
+            except Exception as surprise:  # noqa: BLE001 - as above
+                log.error("lift_failed", alert=episode, problem=type(surprise).__name__)
+        return owed
 
     def _prune(self, catalog: Catalog, now: datetime) -> None:
         if self._pruned_at is None or now - self._pruned_at >= self._prune_every:

@@ -59,6 +59,7 @@ class Site:
             "/alerts",
             alert,
             f"{alert}/promote",
+            "/silences",
             "/databases",
             "/deliveries",
             "/catalog",
@@ -190,6 +191,43 @@ def test_the_alert_leads_to_exactly_the_files_and_the_button_gives_them(
         page.get_by_role("button", name="Make the ticket").click()
     assert download.value.suggested_filename == f"inc-{site.firing}.zip"
     assert site.calls.promotions[-1] == (site.firing, "loopback", False)
+
+
+def test_people_acknowledge_and_silence_without_script(
+    serve: Callable[..., Site], open_context: Callable[..., BrowserContext]
+) -> None:
+    """Semantics 7.4, 7.5: each form works by itself, is free of barriers, and shows what it would match first."""
+    site = serve()
+    page = open_context(java_script_enabled=False).new_page()
+    page.goto(f"{site.url}/alerts/{site.firing}")
+    page.locator("#quiet").get_by_label("Your name").fill("alice")
+    page.get_by_label("Note").fill("a bad deploy")
+    page.get_by_role("button", name="Acknowledge").click()
+    expect(page.locator("#quiet")).to_contain_text("alice (loopback) has it since")
+    expect(page.locator("#timeline")).to_contain_text("by alice (loopback): a bad deploy")
+    page.get_by_role("button", name="Give it back").click()
+    expect(page.get_by_role("button", name="Acknowledge")).to_be_visible()
+    page.get_by_text("Withhold its messages for a time").click()
+    page.get_by_role("button", name="Preview").click()
+    expect(page.locator("#preview")).to_contain_text("Now they match 1, 1 of them with an open alert.")
+    expect(page.get_by_label("Matchers")).to_have_value(f"name={REFUNDS}\ndatabase=payments")
+    page.get_by_role("button", name="Silence", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("a silence needs a comment")
+    page.get_by_label("Why").fill("migration 41")
+    page.get_by_role("button", name="Silence", exact=True).click()
+    expect(page.get_by_role("status").filter(has_text="It is silent")).to_be_visible()
+    expect(page.locator("#in-force")).to_contain_text("migration 41")
+    page.goto(f"{site.url}/alerts/{site.firing}")
+    expect(page.locator("#quiet")).to_contain_text("Silenced until")
+    seeing = open_context().new_page()
+    for path in ("/silences", "/silences/1", f"/alerts/{site.firing}"):
+        seeing.goto(site.url + path)
+        found = Axe().run(seeing).response["violations"]
+        assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == [], path
+    page.goto(f"{site.url}/silences")
+    page.get_by_role("button", name="End silence 1 now").click()
+    expect(page.locator("#in-force")).to_contain_text("None: every message is sent.")
+    expect(page.locator("#ended-silences")).to_contain_text("by loopback")
 
 
 def test_the_keyboard_reaches_the_content_and_every_scrolling_table(

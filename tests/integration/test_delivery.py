@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from casebook import case
-from holdtrue.alerting import review
+from holdtrue.alerting import acknowledge, lift, parse_matchers, review, unacknowledge
 from holdtrue.delivery import FIRST_WAIT, LONGEST_WAIT, Delivery, decide_retry
 from holdtrue.model import (
     Delivered,
@@ -74,6 +74,49 @@ def test_a_run_is_told_edited_and_answered(service: Service, slack: SlackStub) -
     assert service.states() == ["fired sent", "resolved sent"]
     assert deliver(delivery) == 0
     assert delivery.outcomes["oncall", "sent"] == 2
+
+
+def test_an_acknowledged_alert_shows_who_has_it_until_it_is_given_back(service: Service, slack: SlackStub) -> None:
+    """Semantics 7.4: the message is edited and the thread says so, without shouting."""
+    delivery = service.delivery()
+    service.run()
+    deliver(delivery)
+    (alert,) = service.store.alerts.find_open("one_refund")
+    told = (("oncall",), "token")
+    service.store.alerts.step(
+        alert.id, lambda one, now: acknowledge(one, "alice (token)", "a <bad> deploy", now), *told, "acknowledge"
+    )
+    deliver(delivery)
+    [message] = slack.conversation()
+    assert "*Acknowledged by*\nalice (token)" in message.seen
+    [reply] = slack.replies(message)
+    assert "*Acknowledged*: by alice (token): a <bad> deploy" in reply.seen
+    assert not reply.broadcast
+    service.store.alerts.step(alert.id, lambda one, now: unacknowledge(one, "bob", now), *told, "unacknowledge")
+    deliver(delivery)
+    assert "Acknowledged by" not in message.seen
+    assert "bob; alice (token) had it" in slack.replies(message)[-1].seen
+
+
+def test_a_silence_is_kept_from_slack_and_its_end_tells_what_still_fires(service: Service, slack: SlackStub) -> None:
+    """Semantics 7.5."""
+    delivery = service.delivery()
+    silence = service.store.silences.create(
+        parse_matchers(["name=one_refund"]), "why", by="alice", who="token", ends=timedelta(hours=1)
+    )
+    service.run()
+    assert deliver(delivery) == 0
+    assert slack.messages == []
+    service.store.silences.end(silence.id, by="alice", who="token")
+    (waiting,) = service.store.silences.waiting()
+    assert service.store.silences.lift(waiting, lift, ("oncall",))
+    deliver(delivery)
+    [message] = slack.conversation()
+    assert "Violated: one_refund on payments" in message.seen
+    assert "*Fired*: was silenced until 2026-11-29T12:01:00Z; 1 counted" in message.seen
+    service.run(outcome=Outcome.HELD)
+    deliver(delivery)
+    assert "Holds again" in message.seen
 
 
 def test_an_episode_that_ended_before_anybody_heard_is_told_once(service: Service, slack: SlackStub) -> None:

@@ -188,7 +188,9 @@ def test_a_store_of_the_first_version_is_upgraded_with_what_it_holds(store: Stor
     with store._engine.read() as connection:
         run = connection.execute(text("SELECT healed, suspicious FROM runs")).one()
         key = connection.execute(text("SELECT key, present_since, young_since FROM ledger_keys")).one()
-    assert (tuple(run), tuple(key)) == ((0, ""), ("k1", None, None))
+        tags = connection.execute(text("SELECT tags FROM entries")).scalar_one()
+    assert (tuple(run), tuple(key), tags) == ((0, ""), ("k1", None, None), "")
+    assert store.silences.list(ended_too=True) == ()
 
 
 MOMENTS = ("since", "next_due", "due_at", "started_at", "first_seen", "last_changed")

@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import pytest
 
+from holdtrue.alerting import parse_matchers
 from holdtrue.errors import NotFound
-from holdtrue.model import AlertState, Outcome, Reason, Subject
+from holdtrue.model import AlertState, Delivered, Outcome, Reason, Subject
 from holdtrue.watch import Looked, Watch
 from scenes import COULD_NOT_LOOK, HELD, Found, Scene, catalog_of, invariant
 
@@ -106,6 +107,55 @@ def test_a_run_between_the_reading_and_the_writing_is_not_overruled(scene, monke
     monkeypatch.setattr(scene.store.reads, "overview", lambda: stale)
     assert a_watch(scene).look() == Looked(reviewed=1, changed=0)
     assert owed(scene) == []
+
+
+def silenced(scene, *matchers, length=timedelta(hours=1)):
+    return scene.store.silences.create(
+        parse_matchers(matchers or ["name~*"]), "why", by="alice", who="token", ends=length
+    )
+
+
+def test_what_still_fires_when_a_silence_ends_is_told_by_the_watch_and_once(scene):
+    """Semantics 7.5: by whichever instance has the watch."""
+    silence = silenced(scene)
+    scene.look({PAIR: BROKEN})
+    assert a_watch(scene).look().changed == 0
+    scene.pass_time()
+    scene.store.silences.end(silence.id, by="alice", who="token")
+    assert a_watch(scene).look().changed == 1
+    assert a_watch(scene).look().changed == 0
+    assert owed(scene) == [Reason.FIRED, Reason.FIRED]
+    assert scene.deliver(Delivered()) == 1
+
+
+def test_a_health_alert_that_opened_under_a_silence_is_told_when_it_ends(scene):
+    """Semantics 7.5: silences match health alerts too."""
+    silenced(scene, "database=payments", length=timedelta(hours=2))
+    scene.pass_time(timedelta(minutes=31))
+    a_watch(scene).look()
+    assert scene.deliver(Delivered()) == 0
+    scene.pass_time(timedelta(hours=2))
+    assert a_watch(scene).look().changed == 1
+    assert owed(scene) == [Reason.UNCHECKED, Reason.UNCHECKED]
+    assert scene.deliver(Delivered()) == 1
+
+
+def test_a_surprise_about_one_episode_keeps_no_other_silent(scene, monkeypatch):
+    """Semantics 7.5."""
+    scene.install(catalog_of([invariant("a_first"), invariant("refunds_once")]))
+    silence = silenced(scene)
+    scene.look({PAIR: BROKEN, ("a_first", "payments"): BROKEN})
+    scene.store.silences.end(silence.id, by="alice", who="token")
+    first, lifting = scene.store.silences.waiting()[0], scene.store.silences.lift
+
+    def lift(episode, *rest):
+        if episode == first:
+            raise ValueError("ours")
+        return lifting(episode, *rest)
+
+    monkeypatch.setattr(scene.store.silences, "lift", lift)
+    assert a_watch(scene).look().changed == 1
+    assert scene.store.silences.waiting() == (first,)
 
 
 @pytest.mark.parametrize("surprise", [ValueError("ours"), NotFound("it left the catalog meanwhile")])

@@ -143,7 +143,17 @@ class Scene:
             catalog.content_hash,
             "start",
             [
-                Entry(one.name, database, one.definition, "every 15m", now, now + EVERY, one.severity.value, one.owner)
+                Entry(
+                    one.name,
+                    database,
+                    one.definition,
+                    "every 15m",
+                    now,
+                    now + EVERY,
+                    one.severity.value,
+                    one.owner,
+                    tags=one.tags,
+                )
                 for one, database in catalog.entries()
             ],
             withdraw=withdraw,

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from holdtrue.errors import NotFound, PromotionRefused
 from holdtrue.metrics import Counters, Exposition
-from holdtrue.model import Ticket
+from holdtrue.model import Silence, Ticket
 from holdtrue.web import Asked, ReloadResult, WebService, create_app
 from scenes import Scene
 
@@ -43,6 +43,22 @@ class Calls:
         self.runs.clear()
         self.promotions.clear()
         self.refusal, self.reload_problems = None, ()
+
+
+@dataclass
+class Elsewhere:
+    """Somewhere that carries state, where the same silence can be made, or cannot."""
+
+    name: str
+    problem: str = ""
+
+    def silence(self, silence: Silence) -> str:
+        """Make it there."""
+        return self.problem and f"{self.problem} of {silence.id}"
+
+    def unsilence(self, silence: Silence) -> str:
+        """End it there."""
+        return self.problem and f"{self.problem} of {silence.id}"
 
 
 def web_service(scene: Scene, calls: Calls | None = None, **more: Any) -> WebService:

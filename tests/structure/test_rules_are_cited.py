@@ -12,7 +12,6 @@ RULE = re.compile(r"^(\d+\.\d+) ", re.MULTILINE)
 CITED = re.compile(r"[Ss]emantics ((?:\d+(?:\.\d+)?(?:(?:,| and| to|;) )?)+)")
 LATER = {
     "7.4": "grouping on one route",
-    "7.5": "silences",
     "7.7": "dead-man and canary",
     "9.6": "the gate",
 }

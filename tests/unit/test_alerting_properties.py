@@ -1,146 +1,17 @@
-"""What no history of runs and time may ever do to an alert (semantics 0, 3.4, 7)."""
+"""What no history of runs, time and people may ever do to an alert (semantics 0, 3.4, 7)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdtrue.alerting import decide, review, verdict, withdraw
+from chances import START, Step, applied, histories, play, policies, rule
+from holdtrue.alerting import review, verdict, withdraw
 from holdtrue.alerting.health import CLOCKS_DIFFER
-from holdtrue.model import (
-    AlertState,
-    Decision,
-    Ending,
-    Episode,
-    Event,
-    Failure,
-    FailureReason,
-    Interval,
-    Invariant,
-    Outcome,
-    Policy,
-    Position,
-    Reason,
-    Run,
-    RunKind,
-    Situation,
-    Standing,
-    Word,
-    fresh_for,
-)
-
-START = datetime(2026, 11, 29, 12, tzinfo=UTC)
-LOST = Failure(FailureReason.LOST, "the replica went away")
-
-
-@dataclass(frozen=True)
-class Step:
-    """One thing that happens: a run, or a look at the clock, ``minutes`` after the last."""
-
-    minutes: int
-    outcome: Outcome | None
-    counted: int
-    new: int
-    complete: bool
-    definition: str
-    kind: RunKind
-
-
-policies = st.builds(
-    Policy,
-    fire_after=st.integers(1, 3),
-    resolve_after=st.integers(1, 3),
-    remind_every=st.sampled_from([None, timedelta(hours=2)]),
-    worsen_every=st.sampled_from([timedelta(minutes=30), timedelta(hours=1)]),
-)
-
-
-@st.composite
-def steps(draw: st.DrawFn) -> Step:
-    outcome = draw(st.sampled_from([None, None, *Outcome, Outcome.VIOLATED, Outcome.HELD]))
-    violated = outcome is Outcome.VIOLATED
-    counted = draw(st.integers(1, 9)) if violated else 0
-    return Step(
-        minutes=draw(st.sampled_from([1, 15, 15, 40, 200])),
-        outcome=outcome,
-        counted=counted,
-        new=draw(st.integers(0, counted)),
-        complete=not violated or draw(st.booleans()),
-        definition=draw(st.sampled_from(["d1", "d1", "d2"])),
-        kind=draw(st.sampled_from([RunKind.SCHEDULED, RunKind.SCHEDULED, RunKind.ASKED])),
-    )
-
-
-histories = st.lists(steps(), max_size=14)
-
-
-@dataclass(frozen=True)
-class Moment:
-    """One step, with what was there before and what was decided."""
-
-    step: Step
-    run: Run | None
-    before: Situation
-    decision: Decision | None
-    after: Situation
-    now: datetime
-    events: tuple[Event, ...]
-
-
-def rule(policy: Policy, definition: str) -> Invariant:
-    return Invariant(
-        "gate_open", "SELECT 1", ("payments",), Interval(timedelta(minutes=15)), definition, key=("id",), policy=policy
-    )
-
-
-def applied(situation: Situation, decision: Decision, opened: int) -> Situation:
-    """What the store makes of a decision."""
-    one = replace(situation, standing=decision.standing)
-    for change in decision.changes:
-        episode = change.episode if change.episode.id else replace(change.episode, id=opened + 1)
-        place = "alert" if episode.subject == "violation" else "unchecked"
-        one = replace(one, **{place: episode if episode.open else None})  # type: ignore[arg-type]
-        if not episode.open and place == "alert":
-            one = replace(one, previous=episode)
-    return one
-
-
-def play(history: list[Step], policy: Policy) -> Iterator[Moment]:
-    situation, now, opened = Situation(Standing("gate_open", "payments", since=START)), START, 0
-    for number, step in enumerate(history):
-        now += timedelta(minutes=step.minutes)
-        invariant = rule(policy, step.definition)
-        run: Run | None = None
-        if step.outcome is None:
-            decision = review(situation, invariant, now)
-        else:
-            run = Run(
-                "gate_open",
-                "payments",
-                step.definition,
-                now,
-                now,
-                step.outcome,
-                kind=step.kind,
-                id=number + 1,
-                counted=step.counted,
-                new=step.new,
-                complete=step.complete,
-                failure=LOST if step.outcome is Outcome.ERRORED or not step.complete else None,
-                position=Position("r1", now, freshness_proven=True),
-            )
-            decision = decide(run, situation, invariant, now)
-        after, events = situation, ()
-        if decision is not None:
-            after = applied(situation, decision, opened)
-            events = tuple(event for change in decision.changes for event in change.events)
-            opened += sum(not change.episode.id for change in decision.changes)
-        yield Moment(step, run, situation, decision, after, now, events)
-        situation = after
+from holdtrue.model import AlertState, Ending, Episode, Interval, Outcome, Policy, Reason, RunKind, Word, fresh_for
 
 
 @given(histories, policies)

@@ -1,23 +1,44 @@
 """decides what a run, or time alone, means for an alert and its health (pure)"""
 
+from holdtrue.alerting.acknowledging import acknowledge, unacknowledge
 from holdtrue.alerting.budget import OverBudget, first_day, least_budget, over_budget
 from holdtrue.alerting.decision import decide
 from holdtrue.alerting.reach import unreachable
 from holdtrue.alerting.redefinition import wants_former
 from holdtrue.alerting.review import review, withdraw
+from holdtrue.alerting.silencing import (
+    Lifted,
+    end_of,
+    is_in_force,
+    lift,
+    matches,
+    parse_matchers,
+    require_sound,
+    silenced_by,
+)
 from holdtrue.alerting.total import Shard, Total, sum_up
 from holdtrue.alerting.verdict import verdict
 
 __all__ = [
+    "Lifted",
     "OverBudget",
     "Shard",
     "Total",
+    "acknowledge",
     "decide",
+    "end_of",
     "first_day",
+    "is_in_force",
     "least_budget",
+    "lift",
+    "matches",
     "over_budget",
+    "parse_matchers",
+    "require_sound",
     "review",
+    "silenced_by",
     "sum_up",
+    "unacknowledge",
     "unreachable",
     "verdict",
     "wants_former",

@@ -222,7 +222,7 @@ def _worse(steps: Steps, run: Run, invariant: Invariant, now: datetime, *, count
     episode = steps.episode
     if episode.acknowledged_at is not None and episode.new_since_told:
         detail = f"{episode.new_since_told} new after {episode.acknowledged_by} acknowledged"
-        steps = steps.become(acknowledged_by="", acknowledged_at=None)
+        steps = steps.become(acknowledged_by="", acknowledged_at=None, note="")
         return steps.tell(
             Reason.WORSENED, now, detail=detail, run=_run_of(run)
         ).change(), "worsened: acknowledged rows grew"

@@ -10,6 +10,7 @@ from holdtrue import __version__
 from holdtrue.bootstrap.catalog import CatalogInForce, Source
 from holdtrue.bootstrap.describing import describer
 from holdtrue.bootstrap.faces import WebService
+from holdtrue.bootstrap.mirroring import mirrors_of
 from holdtrue.bootstrap.service import Address, Notifiers, Parts, Service, promoter, reloader, runner
 from holdtrue.bootstrap.storing import store_url
 from holdtrue.databases import Databases
@@ -41,6 +42,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
     settings.check_listen()
     hasher = KeyHasher(settings.ledger_key())
     environ = environment(settings.config, environ)
+    notifiers = Notifiers(environ)
     store = open_store(store_url(settings, environ), hold=hold)
     store.prepare()
     clock = StoreClock(store.now)
@@ -49,7 +51,6 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
         application_name=f"holdtrue {settings.instance}"[:63],
         folder=settings.config.parent.resolve(),
     )
-    notifiers = Notifiers(environ)
     counters = Counters(version=__version__, replica_states=databases.replica_states)
 
     def prepare(catalog: Catalog) -> Callable[[int], None]:
@@ -114,6 +115,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
         promote=promoter(store, lambda: in_force.catalog, clock.now),
         version=__version__,
         token=settings.token.get_secret_value() if settings.token else None,
+        mirrors=lambda: mirrors_of(notifiers.clusters(), lambda: in_force.catalog),
         metrics_token=settings.metrics_token.get_secret_value() if settings.metrics_token else None,
         hosts=frozenset({"*"}) if settings.allow_open else frozenset(),
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from holdtrue.model import Catalog, Ticket
+from holdtrue.quieting import Mirror
 from holdtrue.store import Store
 
 
@@ -34,7 +35,8 @@ class WebService:
 
     ``metrics(accept)`` gives the exposition and its content type. ``promote(alert, by, preview)`` raises NotFound and
     PromotionRefused. With ``token`` set, every page and every API request needs it. Without one, ``Host`` must be a
-    loopback name or one of ``hosts`` (``"*"``: any; only for an explicit flag).
+    loopback name or one of ``hosts`` (``"*"``: any; only for an explicit flag). ``mirrors`` are where a silence has to be made
+    too, since alerts carry state there (semantics 7.6).
     """
 
     store: Store
@@ -49,6 +51,7 @@ class WebService:
     token: str | None = None
     metrics_token: str | None = None
     hosts: frozenset[str] = frozenset()
+    mirrors: Callable[[], Sequence[Mirror]] = tuple
 
     @property
     def public_url(self) -> str:

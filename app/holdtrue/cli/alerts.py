@@ -1,4 +1,4 @@
-"""holdtrue alerts: list, show, and what accepting adds"""
+"""holdtrue alerts: list, show, ack, unack; what accepting and silencing add is beside it"""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from holdtrue.cli import accepting
-from holdtrue.cli.options import ConfigOption, Format, FormatOption, UrlOption
+from holdtrue.cli.acting import open_acting
+from holdtrue.cli.options import AlertArgument, ByOption, ConfigOption, Format, FormatOption, UrlOption
 from holdtrue.cli.reading import find_alert, open_reading
+from holdtrue.cli.silences import add_silences
 from holdtrue.cli.terminal import paint, say, say_json, table, visible
 
 ROWS_SHOWN = 20
@@ -20,6 +22,9 @@ def register(app: typer.Typer) -> None:
     group.command("list")(list_)
     group.command("show")(show)
     accepting.register(group)
+    group.command("ack")(ack)
+    group.command("unack")(unack)
+    add_silences(group)
     app.add_typer(group, name="alerts")
 
 
@@ -40,7 +45,7 @@ def list_(
 
 
 def show(
-    alert: Annotated[str, typer.Argument(metavar="ALERT", help="Its number, or NAME[@DATABASE] of the open one.")],
+    alert: AlertArgument,
     config: ConfigOption = None,
     url: UrlOption = None,
     format_: FormatOption = Format.TEXT,
@@ -53,6 +58,41 @@ def show(
         return
     for line in show_lines(report):
         say(line)
+
+
+def ack(  # noqa: PLR0917  typer makes options of them
+    alert: AlertArgument,
+    note: Annotated[str, typer.Option("--note", "-n", metavar="TEXT", help="What you know, for the others.")] = "",
+    by: ByOption = "",
+    config: ConfigOption = None,
+    url: UrlOption = None,
+    format_: FormatOption = Format.TEXT,
+) -> None:
+    """Say that you have an alert: no reminders until it ends or a new key joins. Exit code: 0 done, 2 if it has ended."""
+    with open_acting(config, url) as acting:
+        report = acting.acknowledge(find_alert(acting.reading, alert), note, by)
+    _say_whose(report, format_)
+
+
+def unack(
+    alert: AlertArgument,
+    by: ByOption = "",
+    config: ConfigOption = None,
+    url: UrlOption = None,
+    format_: FormatOption = Format.TEXT,
+) -> None:
+    """Give an alert back: reminders are owed again. Exit code: 0 done, 2 if nobody had it."""
+    with open_acting(config, url) as acting:
+        report = acting.unacknowledge(find_alert(acting.reading, alert), by)
+    _say_whose(report, format_)
+
+
+def _say_whose(report: dict[str, Any], format_: Format) -> None:
+    if format_ is Format.JSON:
+        say_json(report)
+        return
+    whose = f"{visible(report['acknowledged_by'])} has it" if report["acknowledged_by"] else "nobody has it"
+    say(f"alert {report['id']} ({visible(report['invariant'])} on {visible(report['database'])}): {whose}")
 
 
 def list_lines(report: dict[str, Any], *, ended_too: bool) -> list[str]:
@@ -89,6 +129,7 @@ def show_lines(report: dict[str, Any]) -> list[str]:
         ("opened", report["opened_at"]),
         ("fired", report["fired_at"] or ""),
         ("ended", f"{report['ended_at']} ({report['ending']})" if report["ended_at"] else ""),
+        ("acknowledged", _whose(report)),
         ("window", _window(report)),
         ("evidence", _evidence(report)),
         ("tickets", ", ".join(report["tickets"])),
@@ -128,6 +169,13 @@ def _state(one: dict[str, Any]) -> str:
         return "expiring, told"
     about = "unchecked, " if one["subject"] == "health" else ""
     return f"{about}{one['ending'] or ('confirming' if one['confirming'] else one['state'])}"
+
+
+def _whose(report: dict[str, Any]) -> str:
+    if not report["acknowledged_by"]:
+        return ""
+    note = f": {report['note']}" if report["note"] else ""
+    return f"by {report['acknowledged_by']} at {report['acknowledged_at']}{note}"
 
 
 def _count(one: dict[str, Any]) -> str:

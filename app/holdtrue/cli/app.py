@@ -26,6 +26,7 @@ MODULES = {
     "history": "history",
     "alerts": "alerts",
     "databases": "databases",
+    "deliveries": "deliveries",
     "promote": "promote",
     "store": "store",
     "rules": "rules",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -80,9 +80,13 @@ class ServiceClient:
         """Close the connection."""
         self._http.close()
 
-    def get(self, *path: str, **query: str | int | None) -> dict[str, Any]:
-        """Read; the parts of the path are quoted, and None leaves a parameter out."""
-        wanted = {name: str(value) for name, value in query.items() if value is not None}
+    def get(self, *path: str, **query: str | int | Sequence[str] | None) -> dict[str, Any]:
+        """Read; the parts of the path are quoted, None leaves a parameter out, and a sequence gives it several times."""
+        wanted: dict[str, str | list[str]] = {
+            name: str(value) if isinstance(value, str | int) else list(value)
+            for name, value in query.items()
+            if value is not None
+        }
         return self._ask("GET", path, params=wanted)
 
     def post(self, *path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:

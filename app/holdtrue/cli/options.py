@@ -40,6 +40,17 @@ ReportFormatOption = Annotated[
 DatabaseOption = Annotated[
     str | None, typer.Option("--database", "-d", metavar="NAME", help="One of its databases; without it, all.")
 ]
+AlertArgument = Annotated[str, typer.Argument(metavar="ALERT", help="Its number, or NAME[@DATABASE] of the open one.")]
+ByOption = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        metavar="NAME",
+        envvar="USER",
+        show_envvar=False,
+        help="Your name, for the others. [default: your login name]",
+    ),
+]
 SelectOption = Annotated[
     list[str] | None,
     typer.Option("--select", "-s", metavar="KIND:VALUE", help="tag:…, owner:… or database:…; may be repeated."),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdtrue.cli.client import ServiceClient, service_client
 from holdtrue.errors import NotFound, Refused
-from holdtrue.model import Catalog, Invariant, Subject, parse_end, utc
+from holdtrue.model import Catalog, Invariant, MessageState, Subject, parse_end, utc
 from holdtrue.settings import Settings, environment, load_settings
 
 if TYPE_CHECKING:
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 RUNS_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """Which owed messages are asked for; None leaves a condition out."""
+
+    states: tuple[str, ...] = ()
+    notifier: str | None = None
+    alert: int | None = None
+    invariant: str | None = None
+    limit: int = 100
 
 
 class Reading(Protocol):
@@ -51,6 +63,10 @@ class Reading(Protocol):
         Raises:
             NotFound: there is none of this number.
         """
+        ...
+
+    def deliveries(self, wanted: Owed) -> Json:
+        """Owed messages, newest first, and how many there are of each kind."""
         ...
 
     def databases(self) -> Json:
@@ -178,6 +194,19 @@ class ThroughService:
         """One episode."""
         return self._client.get("alerts", str(number))
 
+    def deliveries(self, wanted: Owed) -> Json:
+        """Owed messages, newest first."""
+        return _without_paging(
+            self._client.get(
+                "deliveries",
+                state=wanted.states,
+                notifier=wanted.notifier,
+                alert=wanted.alert,
+                invariant=wanted.invariant,
+                limit=wanted.limit,
+            )
+        )
+
     def databases(self) -> Json:
         """The databases in force."""
         return self._client.get("databases")
@@ -247,6 +276,24 @@ class ThroughStore:
         from holdtrue import reports
 
         return reports.alert(self._store.alerts.get(number), self._store.now())
+
+    def deliveries(self, wanted: Owed) -> Json:
+        """Owed messages, newest first."""
+        from holdtrue import reports
+
+        found = self._store.reads.deliveries(
+            wanted.limit,
+            tuple(map(MessageState, wanted.states)),
+            notifier=wanted.notifier,
+            alert=wanted.alert,
+            invariant=wanted.invariant,
+        )
+        totals = reports.totals(self._store.reads.message_totals())
+        return {"deliveries": reports.owed(found), "totals": totals}
+
+    def catalog(self) -> Catalog | None:
+        """The catalog in force in the store, or None if there is none."""
+        return self._in_force()[0]
 
     def databases(self) -> Json:
         """The databases in force."""

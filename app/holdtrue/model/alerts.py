@@ -52,6 +52,8 @@ class Reason(StrEnum):
     EXPIRING = "expiring"
     UNCHECKED = "unchecked"
     RECOVERED = "recovered"
+    ACKNOWLEDGED = "acknowledged"
+    UNACKNOWLEDGED = "unacknowledged"
 
 
 class Mark(StrEnum):
@@ -264,7 +266,7 @@ class Message:
     """One message owed to one notifier; (episode, number, notifier) is its key.
 
     ``overtook`` are the reasons of older messages that were never sent because this one says more: a ``resolved`` that
-    overtook ``fired`` is the first that people hear of the episode.
+    overtook ``fired`` is the first that people hear of the episode. ``silence`` is the one that withheld it.
     """
 
     id: int
@@ -281,6 +283,7 @@ class Message:
     sent_at: datetime | None = None
     problem: str = ""
     overtook: tuple[Reason, ...] = ()
+    silence: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,8 @@ _SAID = {
     Reason.EXPIRING: "Expiring",
     Reason.UNCHECKED: "Unchecked",
     Reason.RECOVERED: "Looked at again (recovered)",
+    Reason.ACKNOWLEDGED: "Acknowledged",
+    Reason.UNACKNOWLEDGED: "No longer acknowledged",
 }
 
 

@@ -14,12 +14,14 @@ from holdtrue.reports.records import (
     key,
     message,
     moment,
+    owed,
     position,
     run,
     sample,
     seconds,
     span,
     ticket,
+    totals,
 )
 from holdtrue.reports.waivers import accept, waivers
 
@@ -42,6 +44,7 @@ __all__ = [
     "message",
     "moment",
     "overview",
+    "owed",
     "position",
     "run",
     "sample",
@@ -49,6 +52,7 @@ __all__ = [
     "span",
     "ticket",
     "total",
+    "totals",
     "verdict",
     "waivers",
 ]

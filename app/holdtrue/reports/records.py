@@ -18,13 +18,14 @@ from holdtrue.model import (
     Failure,
     KeyState,
     Message,
+    MessageState,
     Position,
     Run,
     Sample,
     Ticket,
     utc,
 )
-from holdtrue.store import AlertDetail, KeptEvidence, OtherServer, Span
+from holdtrue.store import AlertDetail, KeptEvidence, OtherServer, OwedRow, Span
 
 Json = dict[str, Any]
 
@@ -74,6 +75,7 @@ def episode(one: Episode) -> Json:
         "confirming": confirming(one.confirming),
         "acknowledged_by": one.acknowledged_by or None,
         "acknowledged_at": moment(one.acknowledged_at),
+        "note": one.note or None,
     }
 
 
@@ -223,7 +225,32 @@ def message(one: Message) -> Json:
         "sent_at": moment(one.sent_at),
         "attempts": one.attempts,
         "problem": one.problem,
+        "silence": one.silence,
     }
+
+
+def totals(found: Mapping[tuple[str, MessageState], int]) -> Json:
+    """How many messages of each notifier are in each state."""
+    counted: dict[str, dict[str, int]] = {}
+    for (notifier, state), count in sorted(found.items()):
+        counted.setdefault(notifier, {})[state.value] = count
+    return counted
+
+
+def owed(found: Iterable[OwedRow]) -> list[Json]:
+    """Owed messages and what became of them, with what each is about."""
+    return [
+        {
+            "id": one.message.id,
+            "alert": one.message.episode,
+            "invariant": one.invariant,
+            "database": one.database,
+            "subject": one.subject.value,
+            **message(one.message),
+            "next_try_at": moment(one.message.next_try_at),
+        }
+        for one in found
+    ]
 
 
 def key(one: KeyState) -> Json:

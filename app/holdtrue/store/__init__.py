@@ -21,8 +21,10 @@ from holdtrue.store.records import (
     ReloadStatus,
     Review,
     Saved,
+    SilenceDetail,
     Span,
     Withdrawn,
+    Withheld,
     no_hold,
 )
 from holdtrue.store.store import Store, open_store
@@ -50,9 +52,11 @@ __all__ = [
     "ReloadStatus",
     "Review",
     "Saved",
+    "SilenceDetail",
     "Span",
     "Store",
     "Withdrawn",
+    "Withheld",
     "no_hold",
     "open_store",
 ]

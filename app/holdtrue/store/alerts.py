@@ -9,12 +9,13 @@ from datetime import datetime
 from sqlalchemy import Connection, and_, func, or_, select
 
 from holdtrue.errors import NotFound
-from holdtrue.model import AlertState, Episode, KeyState, Novelty, Outcome, Run, Situation, Subject
+from holdtrue.model import AlertState, Decision, Episode, KeyState, Novelty, Outcome, Run, Situation, Subject
 from holdtrue.store import bodies, rows
 from holdtrue.store.accepts import Ends, ends_of
 from holdtrue.store.among import among
+from holdtrue.store.audit import add_line
 from holdtrue.store.engine import StoreEngine
-from holdtrue.store.records import AlertDetail, KeptEvidence, Review
+from holdtrue.store.records import AlertDetail, KeptEvidence, Review, Step
 from holdtrue.store.situations import EPISODES, Decisions, known_of, lock_entries, situations_of
 from holdtrue.store.tables import entries, episodes, events, evidence, ledger_keys, messages, runs, samples, tickets
 
@@ -69,6 +70,31 @@ class Alerts:
             decisions.add(entry, situation, decision, notifiers)
             decisions.flush(connection)
             return True
+
+    def step(self, alert: int, decide: Step, notifiers: Sequence[str], who: str, action: str) -> Episode:
+        """What a person does to an alert, under its entry's lock, with its event, messages and audit line.
+
+        The audit line says what the last event says. What ``decide`` raises leaves everything as it was.
+
+        Raises:
+            NotFound: no alert has this number.
+        """
+        with self._engine.write() as connection:
+            row = connection.execute(EPISODES.where(episodes.c.id == alert)).one_or_none()
+            if row is None:
+                raise NotFound(f"no alert has the number {alert}")
+            lock_entries(connection, [row.entry_id])
+            now = self._engine.now(connection)
+            # Read again under the lock: a run may have ended it meanwhile.
+            episode = rows.episode_of(connection.execute(EPISODES.where(episodes.c.id == alert)).one())
+            change = decide(episode, now)
+            situation = situations_of(connection, known_of(connection, [row.entry_id]))[row.entry_id]
+            decisions = Decisions(now)
+            decisions.add(row.entry_id, situation, Decision(situation.standing, (change,)), notifiers)
+            decisions.flush(connection)
+            detail = change.events[-1].detail if change.events else ""
+            add_line(connection, now, who, action, subject=f"alert {alert}", detail=detail)
+            return change.episode
 
     def list(
         self,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from holdtrue.model import Evidence, EvidenceRow, Position, Sample
+from holdtrue.model import Evidence, EvidenceRow, MatchedField, Matcher, Matching, Position, Sample
 from holdtrue.store.columns import moment_text
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
@@ -26,6 +26,16 @@ def words_text(words: Iterable[str]) -> str:
 def words_of(text: str) -> tuple[str, ...]:
     """The words again."""
     return tuple(json.loads(text)) if text else ()
+
+
+def matchers_text(matchers: Iterable[Matcher]) -> str:
+    """Matchers as a JSON list of (field, comparison, value)."""
+    return json_text([[one.field.value, one.matching.value, one.value] for one in matchers])
+
+
+def matchers_of(text: str) -> tuple[Matcher, ...]:
+    """The matchers again."""
+    return tuple(Matcher(MatchedField(field), Matching(sign), value) for field, sign, value in json.loads(text))
 
 
 def position_text(position: Position | None) -> str | None:

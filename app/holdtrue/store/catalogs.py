@@ -81,6 +81,7 @@ class Catalogs:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _INSTALLING})
             former = _current(connection)
             if former is not None and former.content_hash == content_hash:
+                _bring_tags(connection, wanted)
                 return former
             pairs = sorted(dict(texts).items())
             number = (former.number if former else 0) + 1
@@ -96,6 +97,23 @@ class Catalogs:
             )
             _Schedules(connection, number, now).apply(wanted, list(locked.values()), by, withdraw, notifiers)
             return Generation(number, content_hash, tuple(pairs), now, by)
+
+
+def _bring_tags(connection: Connection, wanted: Sequence[Entry]) -> None:
+    """A store that is older than its column of tags learns them from the same catalog."""
+    known = {(row.invariant, row.database): row for row in connection.execute(_TAGGED)}
+    other = [
+        {"id": row.id, "tags": tags}
+        for one in wanted
+        if (row := known.get((one.invariant, one.database))) is not None
+        and row.tags != (tags := bodies.words_text(one.tags))
+    ]
+    update_many(connection, entries, "id", other)
+
+
+_TAGGED = select(entries.c.id, entries.c.invariant, entries.c.database, entries.c.tags).where(
+    entries.c.retired_at.is_(None)
+)
 
 
 def _current(connection: Connection) -> Generation | None:
@@ -159,6 +177,7 @@ class _Schedules:
                 "definition": one.definition,
                 "severity": one.severity,
                 "owner": one.owner,
+                "tags": bodies.words_text(one.tags),
                 "schedule_key": one.schedule_key,
                 "schedule_generation": self._generation,
                 "next_due": one.first_due,
@@ -178,6 +197,7 @@ class _Schedules:
             "definition": one.definition,
             "severity": one.severity,
             "owner": one.owner,
+            "tags": bodies.words_text(one.tags),
             "generation": self._generation,
             "schedule_key": one.schedule_key,
             "schedule_generation": row.schedule_generation,

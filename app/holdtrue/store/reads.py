@@ -240,7 +240,14 @@ class Reads:
             return tuple(instance_of(row) for row in connection.execute(query))
 
     def deliveries(
-        self, limit: int = 100, states: tuple[MessageState, ...] = (), before: int | None = None
+        self,
+        limit: int = 100,
+        states: tuple[MessageState, ...] = (),
+        before: int | None = None,
+        *,
+        notifier: str | None = None,
+        alert: int | None = None,
+        invariant: str | None = None,
     ) -> tuple[OwedRow, ...]:
         """Messages and what became of them, the newest first; the next page is ``before`` the last one's id."""
         query = (
@@ -252,6 +259,13 @@ class Reads:
         )
         if states:
             query = query.where(messages.c.state.in_([state.value for state in states]))
+        for column, wanted in (
+            (messages.c.notifier, notifier),
+            (messages.c.episode_id, alert),
+            (entries.c.invariant, invariant),
+        ):
+            if wanted is not None:
+                query = query.where(column == wanted)
         if before is not None:
             query = query.where(messages.c.id < before)
         with self._engine.read() as connection:

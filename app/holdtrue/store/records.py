@@ -8,6 +8,7 @@ from datetime import date, datetime, timedelta
 
 from holdtrue.model import (
     AcceptedKeys,
+    Change,
     Claim,
     Decision,
     Episode,
@@ -24,6 +25,7 @@ from holdtrue.model import (
     Position,
     Run,
     Sample,
+    Silence,
     Situation,
     Standing,
     Subject,
@@ -55,6 +57,7 @@ class Entry:
     severity: str = "warning"
     owner: str = ""
     renamed_from: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,5 +283,22 @@ class AuditRow:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """An episode that a silence withheld messages of, and how many."""
+
+    episode: Episode
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class SilenceDetail:
+    """A silence with all that it withheld, the newest episode first."""
+
+    silence: Silence
+    withheld: tuple[Withheld, ...] = ()
+
+
 Decide = Callable[[Finished, Situation, datetime], Decision]
 Review = Callable[[Situation, datetime], Decision | None]
+Step = Callable[[Episode, datetime], Change]

@@ -28,6 +28,7 @@ from holdtrue.model import (
     Run,
     RunKind,
     Sample,
+    Silence,
     Standing,
     Subject,
     Thread,
@@ -348,6 +349,21 @@ def message_of(row: Row[Any]) -> Message:
         sent_at=row.sent_at,
         problem=row.problem,
         overtook=tuple(Reason(word) for word in bodies.words_of(row.overtook)),
+        silence=row.silence_id,
+    )
+
+
+def silence_of(row: Row[Any]) -> Silence:
+    """A silence from its row."""
+    return Silence(
+        id=row.id,
+        matchers=bodies.matchers_of(row.matchers),
+        comment=row.comment,
+        created_by=row.created_by,
+        created_at=row.created_at,
+        starts_at=row.starts_at,
+        ends_at=row.ends_at,
+        ended_by=row.ended_by,
     )
 
 

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, func, insert, or_, select
 
-from holdtrue.model import AlertState, Change, Decision, Episode, MessageState, Situation, Subject
+from holdtrue.alerting import silenced_by
+from holdtrue.model import (
+    AlertState,
+    Change,
+    Decision,
+    Episode,
+    Event,
+    Labels,
+    MessageState,
+    Silence,
+    Situation,
+    Subject,
+)
 from holdtrue.store import bodies, rows
 from holdtrue.store.among import among
 from holdtrue.store.bulk import insert_many, update_many
 from holdtrue.store.columns import Values
-from holdtrue.store.tables import entries, episodes, events, messages, spans, standings, told_ends
+from holdtrue.store.tables import entries, episodes, events, messages, silences, spans, standings, told_ends
 
 _LOCK = select(entries).where(among(entries.c.id, "ids")).order_by(entries.c.id).with_for_update()
 
@@ -83,6 +96,34 @@ def situations_of(connection: Connection, known: dict[int, Row[Any]]) -> dict[in
     }
 
 
+def silences_in_force(connection: Connection, now: datetime) -> tuple[Silence, ...]:
+    """The silences that withhold messages at ``now``."""
+    found = connection.execute(select(silences).where(silences.c.starts_at <= now, silences.c.ends_at > now))
+    return tuple(rows.silence_of(row) for row in found)
+
+
+def labels_of(episode: Episode, tags: tuple[str, ...]) -> Labels:
+    """What silences are held against: the episode's own severity and owner, and the entry's tags."""
+    return Labels(episode.invariant, episode.database, episode.owner, episode.severity, tags)
+
+
+def tags_of(connection: Connection, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
+    """The tags of these entries."""
+    found = connection.execute(select(entries.c.id, entries.c.tags).where(among(entries.c.id, sorted(set(ids)))))
+    return {row.id: bodies.words_of(row.tags) for row in found}
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """An event that owes messages, on its way to becoming them."""
+
+    entry_id: int
+    episode: Episode
+    episode_id: int
+    event: Event
+    notifiers: Sequence[str]
+
+
 class Decisions:
     """Collects what several decisions write, so that a batch costs a few statements."""
 
@@ -94,8 +135,8 @@ class Decisions:
         self._changed: list[Values] = []
         self._opened: list[tuple[int, Change, Sequence[str]]] = []
         self._events: list[Values] = []
-        self._messages: list[Values] = []
         self._told_ends: list[Values] = []
+        self._owed: list[_Owed] = []
         self.opened: dict[tuple[int, Subject], int] = {}
 
     def add(self, entry_id: int, situation: Situation, decision: Decision, notifiers: Sequence[str]) -> None:
@@ -124,7 +165,7 @@ class Decisions:
                 self._opened.append((entry_id, change, notifiers))
             else:
                 self._changed.append({"id": episode.id, **rows.episode_values(episode)})
-                self._tell(episode.id, change, notifiers)
+                self._tell(entry_id, episode.id, change, notifiers)
 
     def flush(self, connection: Connection) -> None:
         """Write everything: ended episodes before new ones, since one subject has one open episode."""
@@ -136,32 +177,47 @@ class Decisions:
             for number, (entry, change, notifiers) in zip(numbers, self._opened, strict=True):
                 if change.episode.open:
                     self.opened[entry, change.episode.subject] = number
-                self._tell(number, change, notifiers)
+                self._tell(entry, number, change, notifiers)
         insert_many(connection, events, self._events)
-        insert_many(connection, messages, self._messages)
+        insert_many(connection, messages, self._messages(connection))
         insert_many(connection, told_ends, self._told_ends)
 
-    def _tell(self, episode_id: int, change: Change, notifiers: Sequence[str]) -> None:
+    def _tell(self, entry_id: int, episode_id: int, change: Change, notifiers: Sequence[str]) -> None:
         for event in change.events:
             self._events.append(rows.event_values(episode_id, event))
-            if event.reason is None:
-                continue
-            for notifier in dict.fromkeys(notifiers):
-                self._messages.append(
-                    {
-                        "episode_id": episode_id,
-                        "number": event.number,
-                        "notifier": notifier,
-                        "reason": event.reason.value,
-                        "state": MessageState.PENDING.value,
-                        "owed_at": self._now,
-                        "marks": bodies.words_text(mark.value for mark in event.marks),
-                        "overtook": "",
-                        "attempts": 0,
-                        "token": 0,
-                        "problem": "",
-                    }
-                )
+            if event.reason is not None and notifiers:
+                self._owed.append(_Owed(entry_id, change.episode, episode_id, event, notifiers))
+
+    def _messages(self, connection: Connection) -> list[Values]:
+        """What is owed, as messages; what a silence withholds is written all the same (semantics 7.5)."""
+        if not self._owed:
+            return []
+        in_force = silences_in_force(connection, self._now)
+        tags = tags_of(connection, (one.entry_id for one in self._owed)) if in_force else {}
+        values: list[Values] = []
+        for one in self._owed:
+            silence = silenced_by(in_force, labels_of(one.episode, tags.get(one.entry_id, ())), self._now)
+            withheld_by = None if silence is None else silence.id
+            values += [self._message(one, notifier, withheld_by) for notifier in dict.fromkeys(one.notifiers)]
+        return values
+
+    def _message(self, owed: _Owed, notifier: str, withheld_by: int | None) -> Values:
+        event = owed.event
+        assert event.reason is not None  # noqa: S101 - only events that owe messages come here
+        return {
+            "episode_id": owed.episode_id,
+            "number": event.number,
+            "notifier": notifier,
+            "reason": event.reason.value,
+            "state": (MessageState.PENDING if withheld_by is None else MessageState.WITHHELD).value,
+            "owed_at": self._now,
+            "marks": bodies.words_text(mark.value for mark in event.marks),
+            "overtook": "",
+            "attempts": 0,
+            "token": 0,
+            "problem": "",
+            "silence_id": withheld_by,
+        }
 
 
 _NEW_EPISODE = insert(episodes).returning(episodes.c.id, sort_by_parameter_order=True)

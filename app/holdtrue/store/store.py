@@ -21,6 +21,7 @@ from holdtrue.store.records import Hold, Pruned, no_hold
 from holdtrue.store.retention import Pruning
 from holdtrue.store.runs import Runs
 from holdtrue.store.schema import Schema
+from holdtrue.store.silences import Silences
 from holdtrue.store.systems import Systems
 from holdtrue.store.tickets import Tickets
 
@@ -39,9 +40,10 @@ class Store:
         self._pruning = Pruning(engine)
         self.catalogs = Catalogs(engine)
         self.leases = Leases(engine, hold)
+        self.accepts = Accepts(engine)
         self.runs = Runs(engine, hold)
         self.alerts = Alerts(engine)
-        self.accepts = Accepts(engine)
+        self.silences = Silences(engine)
         self.outbox = Outbox(engine, hold)
         self.reads = Reads(engine)
         self.instances = Instances(engine, host)
@@ -94,11 +96,16 @@ class Store:
 
 
 def open_store(
-    url: str, *, hold: Hold = no_hold, clock: Callable[[], datetime] | None = None, host: str | None = None
+    url: str,
+    *,
+    hold: Hold = no_hold,
+    clock: Callable[[], datetime] | None = None,
+    host: str | None = None,
 ) -> Store:
     """The store at ``sqlite:///file`` or ``postgresql://…``; it connects at its first use.
 
-    ``clock`` and ``host`` stand in for the store's clock and this machine's identity in tests.
+    ``clock`` and ``host`` stand in for the store's clock and
+    this machine's identity in tests.
 
     Raises:
         SettingsRefused: the URL cannot be read or names another kind of database.

@@ -53,6 +53,8 @@ entries = Table(
     Column("definition", String(128), nullable=False),
     Column("severity", String(16), nullable=False),
     Column("owner", Words, nullable=False),
+    # What silences may match beside the episode's own labels (semantics 7.5).
+    Column("tags", Words, nullable=False, server_default=""),
     Column("schedule_key", Words, nullable=False),
     Column("schedule_generation", Integer, nullable=False),
     # The due time that is next, and the first due time of a schedule that changed while that one was still owed.
@@ -296,8 +298,26 @@ messages = Table(
     Column("next_try_at", Moment),
     Column("sent_at", Moment),
     Column("problem", Words, nullable=False),
+    # Which silence withheld it, and when the watch saw to it that its end lost nothing (semantics 7.5).
+    Column("silence_id", BigInteger),
+    Column("lifted_at", Moment),
     UniqueConstraint("episode_id", "number", "notifier"),
     Index(None, "state", "notifier", "owed_at"),
+    Index(None, "silence_id"),
+)
+
+# Whoever silences says why and until when; an ended one stays, with what it withheld.
+silences = Table(
+    "silences",
+    metadata,
+    Column("id", Identity, primary_key=True),
+    Column("matchers", Words, nullable=False),
+    Column("comment", Words, nullable=False),
+    Column("created_by", Words, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("starts_at", Moment, nullable=False),
+    Column("ends_at", Moment, nullable=False, index=True),
+    Column("ended_by", Words, nullable=False),
 )
 
 threads = Table(

@@ -14,6 +14,7 @@ from holdtrue.errors import NotFound, Refused
 from holdtrue.ledger import healing
 from holdtrue.model import Invariant, MessageState, Novelty, fresh_for, longest_gap, parse_end, utc
 from holdtrue.web.problems import MEDIA_TYPE
+from holdtrue.web.quiet_api import add_quiet_endpoints
 from holdtrue.web.views.parts import show_schedule
 
 Json = dict[str, Any]
@@ -91,6 +92,7 @@ def api_router(service: WebService) -> APIRouter:
     router = APIRouter(prefix="/api/v1", tags=["api"], responses=PROBLEMS)
     _add_invariants(router, service)
     _add_alerts(router, service)
+    add_quiet_endpoints(router, service)
     _add_inventory(router, service)
     return router
 
@@ -321,24 +323,20 @@ def _add_inventory(router: APIRouter, service: WebService) -> None:
 
     @router.get("/deliveries", summary="Owed messages and what became of them, newest first")
     def deliveries(
+        *,
         state: Annotated[list[MessageState] | None, Query(description="Only these states.")] = None,
+        notifier: Annotated[str | None, Query(description="Only this notifier's.", max_length=200)] = None,
+        alert: Annotated[int | None, Query(description="Only this alert's.", ge=1, le=2**62)] = None,
+        invariant: Annotated[str | None, Query(max_length=63)] = None,
         limit: Limit = 100,
         before: BeforeNumber = None,
     ) -> Json:
-        found = service.store.reads.deliveries(limit, tuple(state or ()), before)
+        found = service.store.reads.deliveries(
+            limit, tuple(state or ()), before, notifier=notifier, alert=alert, invariant=invariant
+        )
         return {
-            "deliveries": [
-                {
-                    "id": one.message.id,
-                    "alert": one.message.episode,
-                    "invariant": one.invariant,
-                    "database": one.database,
-                    "subject": one.subject.value,
-                    **reports.message(one.message),
-                    "next_try_at": reports.moment(one.message.next_try_at),
-                }
-                for one in found
-            ],
+            "deliveries": reports.owed(found),
+            "totals": reports.totals(service.store.reads.message_totals()),
             "next": found[-1].message.id if len(found) == limit else None,
         }
 

@@ -15,8 +15,8 @@ from starlette.types import Scope
 from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import HoldtrueError, StoreError
 from holdtrue.web.api import api_router
-from holdtrue.web.guard import Guard
-from holdtrue.web.pages import FormRefused, pages_router
+from holdtrue.web.guard import FormRefused, Guard
+from holdtrue.web.pages import pages_router
 from holdtrue.web.probes import probes_router
 from holdtrue.web.problems import describe, problem, problem_of
 from holdtrue.web.rendering import STATIC, Renderer

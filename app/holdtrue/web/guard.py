@@ -141,6 +141,20 @@ def form_holds(request: Request, given: str) -> bool:
     return bool(known) and same_secret(given, known or "")
 
 
+class FormRefused(Exception):
+    """A form came without the token that our page gave it."""
+
+
+def check_form(request: Request, given: str) -> None:
+    """Go on only with the form's token.
+
+    Raises:
+        FormRefused: it is not the cookie's.
+    """
+    if not form_holds(request, given):
+        raise FormRefused
+
+
 def is_secure(request: Request) -> bool:
     """Whether the browser came over TLS, so that cookies may be held to it."""
     return request.url.scheme == "https"
@@ -172,7 +186,7 @@ class Guard:
         bearer = bearer_of(headers)
         state: MutableMapping[str, Any] = scope.setdefault("state", {})
         # No clock of the store here: the probe of the process must answer while the store does not.
-        state["who"] = "token" if self._knows(bearer) else "loopback"
+        state["who"] = self._identity(headers, bearer)
         answer = judge_length(headers) or self._judge(scope["method"], path, headers, bearer)
 
         async def send_guarded(message: Message) -> None:
@@ -196,6 +210,16 @@ class Guard:
 
         await (answer or self._app)(scope, receive_bounded, send_guarded)
 
+    def _identity(self, headers: Headers, bearer: str | None) -> str:
+        """What the audit trail calls whoever asks."""
+        if self._knows(bearer):
+            return "token"
+        return "session" if self._has_session(headers) else "loopback"
+
+    def _has_session(self, headers: Headers) -> bool:
+        token = self._service.token
+        return token is not None and session_holds(_cookie(headers, SESSION_COOKIE), token, datetime.now(UTC))
+
     def _knows(self, bearer: str | None) -> bool:
         return self._service.token is not None and same_secret(bearer, self._service.token)
 
@@ -212,7 +236,7 @@ class Guard:
         token = self._service.token
         if token is None or known or path in _OPEN or path.startswith("/static/"):
             return None
-        if session_holds(_cookie(headers, SESSION_COOKIE), token, datetime.now(UTC)):
+        if self._has_session(headers):
             return None
         if path.startswith(("/api/", "/-/")) or method not in _SAFE:
             return problem(

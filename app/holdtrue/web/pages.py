@@ -17,7 +17,8 @@ from holdtrue.ledger import healing
 from holdtrue.model import AlertState, MessageState, Novelty, Run, fresh_for, parse_end
 from holdtrue.store.records import Span
 from holdtrue.web.archive import zipped
-from holdtrue.web.guard import SESSION_COOKIE, SESSION_LIFE, form_holds, is_secure, new_session, same_secret
+from holdtrue.web.guard import SESSION_COOKIE, SESSION_LIFE, check_form, is_secure, new_session, same_secret
+from holdtrue.web.quiet_pages import add_quiet_pages, quiet_of
 from holdtrue.web.rendering import Renderer
 from holdtrue.web.showing import rows_as_csv
 from holdtrue.web.views import alerts as alert_views
@@ -25,7 +26,7 @@ from holdtrue.web.views.charts import Strip, strip
 from holdtrue.web.views.costs import DAYS
 from holdtrue.web.views.entries import Filters, Judged, chosen, grouped, judge
 from holdtrue.web.views.invariant import RANGES, invariant_page, usual_range
-from holdtrue.web.views.inventory import catalog_page, database_cards, delivery_lines
+from holdtrue.web.views.inventory import DeliveryFilters, catalog_page, database_cards, deliveries_page
 from holdtrue.web.views.monitor import MonitorHealth, monitor_health
 from holdtrue.web.views.overview import overview_page, page_of
 from holdtrue.web.views.parts import Paging, invariant_url, with_query
@@ -46,10 +47,6 @@ FormToken = Annotated[str, Form(max_length=64)]
 _FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 
 
-class FormRefused(Exception):
-    """A form came without the token that our page gave it."""
-
-
 def pages_router(service: WebService, renderer: Renderer) -> APIRouter:
     """All pages. They read the store, and nothing else."""
     router = APIRouter(include_in_schema=False)
@@ -58,6 +55,7 @@ def pages_router(service: WebService, renderer: Renderer) -> APIRouter:
     _add_alerts(router, service, renderer)
     _add_waivers(router, service, renderer)
     _add_promotion(router, service, renderer)
+    add_quiet_pages(router, service, renderer)
     _add_inventory(router, service, renderer)
     _add_sessions(router, service, renderer)
     return router
@@ -143,7 +141,7 @@ def _add_invariant(router: APIRouter, service: WebService, renderer: Renderer) -
 
     @router.post("/invariants/{name}/run")
     def run_now(request: Request, name: str, database: Annotated[str, Form()], form_token: FormToken = "") -> Response:
-        _check_form(request, form_token)
+        check_form(request, form_token)
         found = _one_of(_shards(service, name, service.now()), name, database)
         service.run_now(name, found.database, request.state.who)
         return RedirectResponse(invariant_url(name, found.database, asked="now"), status_code=303)
@@ -171,7 +169,8 @@ def _add_alerts(router: APIRouter, service: WebService, renderer: Renderer) -> N
     def alert(request: Request, number: AlertNumber) -> Response:
         detail = service.store.alerts.get(number)
         accepts = service.store.accepts.list(detail.episode.invariant, detail.episode.database)
-        view = alert_views.alert_page(detail, service.catalog(), service.now(), accepts)
+        silence = quiet_of(service, detail.episode)
+        view = alert_views.alert_page(detail, service.catalog(), service.now(), accepts, silence)
         return renderer.page(request, "alert.html", view, live=True)
 
     @router.get("/alerts/{number}/rows.csv")
@@ -200,7 +199,7 @@ def _add_waivers(router: APIRouter, service: WebService, renderer: Renderer) -> 
         until: Annotated[str, Form(max_length=40)] = "",
         form_token: FormToken = "",
     ) -> Response:
-        _check_form(request, form_token)
+        check_form(request, form_token)
         episode = service.store.alerts.get(number).episode
         shards = _shards(service, episode.invariant, service.now())
         found = _one_of(shards, episode.invariant, episode.database)
@@ -212,7 +211,7 @@ def _add_waivers(router: APIRouter, service: WebService, renderer: Renderer) -> 
 
     @router.post("/accepts/{number}/end")
     def end(request: Request, number: AlertNumber, form_token: FormToken = "") -> Response:
-        _check_form(request, form_token)
+        check_form(request, form_token)
         service.store.accepts.end(number, request.state.who)
         return RedirectResponse("/waivers", status_code=303)
 
@@ -233,7 +232,7 @@ def _add_promotion(router: APIRouter, service: WebService, renderer: Renderer) -
 
     @router.post("/alerts/{number}/promote")
     def promote(request: Request, number: AlertNumber, form_token: FormToken = "") -> Response:
-        _check_form(request, form_token)
+        check_form(request, form_token)
         ticket = service.promote(number, request.state.who, False)
         name = _FILE_NAME.sub("_", ticket.id) or f"alert-{number}"
         return Response(
@@ -250,7 +249,7 @@ def _add_inventory(router: APIRouter, service: WebService, renderer: Renderer) -
 
     @router.post("/catalog/reload")
     def reload(request: Request, form_token: FormToken = "") -> Response:
-        _check_form(request, form_token)
+        check_form(request, form_token)
         result = service.reload(request.state.who)
         if result.ok:
             return _catalog(request, (f"Loaded. Generation {result.generation} is in force.", ""))
@@ -277,10 +276,21 @@ def _add_inventory(router: APIRouter, service: WebService, renderer: Renderer) -
         return renderer.page(request, "databases.html", cards, live=True)
 
     @router.get("/deliveries")
-    def deliveries(request: Request, before: BeforeNumber = None) -> Response:
-        found = service.store.reads.deliveries(100, before=before)
-        older = with_query("/deliveries", {"before": str(found[-1].message.id)}) if len(found) == 100 else None
-        view = delivery_lines(found, older, service.now())
+    def deliveries(
+        request: Request,
+        *,
+        state: Words = "",
+        notifier: Words = "",
+        alert: Words = "",
+        before: BeforeNumber = None,
+    ) -> Response:
+        known = state if state in set(MessageState) else ""
+        filters = DeliveryFilters(known, notifier.strip(), alert.strip())
+        found = service.store.reads.deliveries(
+            100, filters.states, before, notifier=filters.notifier or None, alert=filters.alert_number
+        )
+        older = filters.url(before=str(found[-1].message.id)) if len(found) == 100 else None
+        view = deliveries_page(found, service.store.reads.message_totals(), filters, older, service.now())
         return renderer.page(request, "deliveries.html", view, live=before is None)
 
 
@@ -293,7 +303,7 @@ def _add_sessions(router: APIRouter, service: WebService, renderer: Renderer) ->
 
     @router.post("/sign-in")
     def sign_in(request: Request, token: Annotated[str, Form(max_length=1000)], form_token: FormToken = "") -> Response:
-        _check_form(request, form_token)
+        check_form(request, form_token)
         if service.token is None or not same_secret(token.strip(), service.token):
             return renderer.page(request, "sign_in.html", {"refused": True}, status=403, nav=False)
         answer = RedirectResponse("/", status_code=303)
@@ -309,7 +319,7 @@ def _add_sessions(router: APIRouter, service: WebService, renderer: Renderer) ->
 
     @router.post("/sign-out")
     def sign_out(request: Request, form_token: FormToken = "") -> Response:
-        _check_form(request, form_token)
+        check_form(request, form_token)
         answer = RedirectResponse("/sign-in", status_code=303)
         answer.delete_cookie(SESSION_COOKIE)
         return answer
@@ -373,11 +383,6 @@ def _health(service: WebService, judged: tuple[Judged, ...], now: datetime) -> M
         dialect=service.store.dialect,
         now=now,
     )
-
-
-def _check_form(request: Request, given: str) -> None:
-    if not form_holds(request, given):
-        raise FormRefused
 
 
 def _aware(moment: datetime | None) -> datetime | None:

@@ -25,6 +25,7 @@ STATIC = _HERE / "static"
 _NAV = (
     ("Overview", "/"),
     ("Alerts", "/alerts"),
+    ("Silences", "/silences"),
     ("Waivers", "/waivers"),
     ("Databases", "/databases"),
     ("Deliveries", "/deliveries"),

@@ -18,6 +18,7 @@ from holdtrue.model import (
     MessageState,
     Position,
     Run,
+    Silence,
     Subject,
 )
 from holdtrue.store.records import AlertDetail, KeptEvidence
@@ -35,6 +36,7 @@ from holdtrue.web.views.parts import (
     when,
     when_or_none,
 )
+from holdtrue.web.views.silences import QuietBox, quiet_box
 from holdtrue.web.views.waivers import AcceptForm, accept_form
 
 _MESSAGE_WORDS = {
@@ -149,6 +151,7 @@ class AlertPage:
     tickets: tuple[str, ...]
     command: str
     accept: AcceptForm | None
+    quiet: QuietBox
 
 
 def alerts_page(
@@ -183,9 +186,16 @@ def matching(episodes: Iterable[Episode], q: str, owner: str) -> tuple[Episode, 
 
 
 def alert_page(
-    detail: AlertDetail, catalog: Catalog | None, now: datetime, accepts: Sequence[Accept] = ()
+    detail: AlertDetail,
+    catalog: Catalog | None,
+    now: datetime,
+    accepts: Sequence[Accept] = (),
+    silence: Silence | None = None,
 ) -> AlertPage:
-    """The page of one alert. Its rows are those of its newest run that has some; ``accepts`` are its pair's."""
+    """The page of one alert. Its rows are those of its newest run that has some.
+
+    ``accepts`` are its pair's; ``silence`` is what withholds its messages now.
+    """
     episode = detail.episode
     invariant = catalog.invariant(episode.invariant) if catalog is not None else None
     links = []
@@ -213,6 +223,7 @@ def alert_page(
         tickets=detail.tickets,
         command=command_of(episode),
         accept=accept_form(episode, invariant if in_catalog else None, accepts, now),
+        quiet=quiet_box(episode, silence, now),
     )
 
 
@@ -312,6 +323,8 @@ def _facts(episode: Episode, now: datetime) -> tuple[Fact, ...]:
         facts.append(Fact("Last told", when(episode.told_at, now).absolute))
     if episode.acknowledged_by:
         facts.append(Fact("Acknowledged by", episode.acknowledged_by))
+    if episode.note:
+        facts.append(Fact("Note", episode.note))
     facts.append(Fact("Definition", episode.definition[:12]))
     return tuple(facts)
 
@@ -335,8 +348,6 @@ def _notes(episode: Episode, suspicious: str, *, in_catalog: bool) -> tuple[str,
         notes.append(f"Suspicious: {suspicious}. Look at the text, the schema and what was loaded first.")
     if episode.open and not in_catalog:
         notes.append("The catalog in force does not have it any more.")
-    if episode.note:
-        notes.append(episode.note)
     return tuple(notes)
 
 
@@ -359,6 +370,8 @@ def _message(message: Message, now: datetime) -> MessageLine:
         message.state.value,
         "being retried"
         if message.state is MessageState.PENDING and message.attempts
+        else f"withheld by silence {message.silence}"
+        if message.state is MessageState.WITHHELD and message.silence is not None
         else _MESSAGE_WORDS[message.state],
         when(message.sent_at or message.owed_at, now),
         message.attempts,

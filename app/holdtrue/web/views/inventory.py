@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from holdtrue.model import Catalog, Ending, Episode, MessageState, show_duration
@@ -81,11 +81,39 @@ class DeliveryLine:
 
 
 @dataclass(frozen=True, slots=True)
+class DeliveryFilters:
+    """What the address of the page asks for; an alert that is no number is none of ours."""
+
+    state: str = ""
+    notifier: str = ""
+    alert: str = ""
+
+    @property
+    def states(self) -> tuple[MessageState, ...]:
+        """The state asked for, or all."""
+        return tuple(one for one in MessageState if one.value == self.state)
+
+    @property
+    def alert_number(self) -> int | None:
+        """The alert asked for."""
+        if not self.alert:
+            return None
+        return int(self.alert) if self.alert.isascii() and self.alert.isdigit() and len(self.alert) < 18 else 0
+
+    def url(self, **more: str) -> str:
+        """The page with these filters."""
+        return with_query("/deliveries", {"state": self.state, "notifier": self.notifier, "alert": self.alert, **more})
+
+
+@dataclass(frozen=True, slots=True)
 class DeliveriesPage:
-    """All that the page shows."""
+    """All that the page shows; ``states`` count all messages there are, and lead to theirs."""
 
     lines: tuple[DeliveryLine, ...]
     older: str | None
+    filters: DeliveryFilters
+    states: tuple[Link, ...]
+    notifiers: tuple[str, ...]
 
 
 def catalog_page(
@@ -155,9 +183,34 @@ def _another_server(found: OtherServer | None) -> str:
     return f"Replica {found.replica} is another server than before (system {found.system}): its answers do not count."
 
 
-def delivery_lines(owed: Sequence[OwedRow], older: str | None, now: datetime) -> DeliveriesPage:
-    """Owed messages, newest first."""
-    return DeliveriesPage(tuple(_delivery(one, now) for one in owed), older)
+def deliveries_page(
+    owed: Sequence[OwedRow],
+    totals: Mapping[tuple[str, MessageState], int],
+    filters: DeliveryFilters,
+    older: str | None,
+    now: datetime,
+) -> DeliveriesPage:
+    """Owed messages, newest first, and how many there are in each state."""
+    counts: Counter[MessageState] = Counter()
+    for (_, state), count in totals.items():
+        counts[state] += count
+    return DeliveriesPage(
+        lines=tuple(_delivery(one, now) for one in owed),
+        older=older,
+        filters=filters,
+        states=(
+            Link(f"all {thousands(counts.total())}", replace(filters, state="").url(), not filters.state),
+            *(
+                Link(
+                    f"{state.value} {thousands(counts[state])}",
+                    replace(filters, state=state.value).url(),
+                    filters.state == state.value,
+                )
+                for state in MessageState
+            ),
+        ),
+        notifiers=tuple(sorted({notifier for notifier, _ in totals})),
+    )
 
 
 def _delivery(owed: OwedRow, now: datetime) -> DeliveryLine:
@@ -178,6 +231,8 @@ def _delivery(owed: OwedRow, now: datetime) -> DeliveryLine:
         if retried
         else "given up"
         if message.state is MessageState.FAILED
+        else f"withheld by silence {message.silence}"
+        if message.silence is not None and message.state is MessageState.WITHHELD
         else message.state.value,
         tone=tones.get(message.state, "quiet"),
         owed=when(message.owed_at, now),

@@ -1,0 +1,210 @@
+"""``holdtrue alerts silence|unsilence|silences|ack|unack`` and ``deliveries``, through the store and through a service."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from holdtrue.cli import run as command
+from holdtrue.model import Catalog, Delivered, Undelivered
+from scenes import EVERY, HELD, Found, Scene, catalog_of, invariant
+from scenes.seeing import THREE
+from scenes.serving import Elsewhere, served, web_service
+
+HOLDTRUE = """
+store: {url: "sqlite:///store.db"}
+databases:
+  payments:
+    replicas: [{name: file, url: "sqlite:///refunds.db"}]
+    freshness: none
+    allow_primary: true
+notifiers:
+  oncall: {kind: slack, webhook_url: "${HOOK}"}
+"""
+INVARIANTS = """
+version: 1
+defaults: {database: payments, owner: payments-oncall}
+invariants:
+  - {name: refunds, sql: SELECT id FROM refunds, tags: [money]}
+  - {name: balances, sql: SELECT id FROM balances}
+"""
+PAIR = ("refunds", "payments")
+
+
+def the_catalog() -> Catalog:
+    made = catalog_of([invariant("refunds", tags=("money",)), invariant("balances")])
+    return replace(made, texts=(("holdtrue.yaml", HOLDTRUE), ("invariants/all.yaml", INVARIANTS)))
+
+
+@dataclass
+class Desk:
+    """Somebody's terminal beside a store where ``refunds`` fires, or before a service that has it."""
+
+    scene: Scene
+    capture: pytest.CaptureFixture[str]
+    identity: str
+
+    def run(self, line: str) -> tuple[int, str]:
+        """The exit code, and all that was printed."""
+        code = command(shlex.split(line))
+        printed = self.capture.readouterr()
+        return code, printed.out + printed.err
+
+    def json(self, line: str) -> dict:
+        code, text = self.run(f"{line} --format json")
+        assert code == 0, text
+        return json.loads(text)
+
+
+@pytest.fixture(params=["store", "service"])
+def desk(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Desk]:
+    scene = Scene(tmp_path)
+    scene.install(the_catalog())
+    scene.look({PAIR: THREE})
+    (tmp_path / "holdtrue.yaml").write_text(HOLDTRUE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOOK", "https://hooks.example/x")
+    monkeypatch.setenv("USER", "alice")
+    monkeypatch.delenv("HOLDTRUE_URL", raising=False)
+    with ExitStack() as stack:
+        if request.param == "service":
+            monkeypatch.setenv("HOLDTRUE_URL", stack.enter_context(served(web_service(scene))))
+        else:
+            freeze_clock(monkeypatch, scene)
+        yield Desk(scene, capsys, "loopback" if request.param == "service" else "by store")
+        scene.store.close()
+
+
+def freeze_clock(monkeypatch: pytest.MonkeyPatch, scene: Scene) -> None:
+    """The command's own store has the scene's clock: what it writes must lie beside what the scene wrote."""
+    from holdtrue.bootstrap import storing
+    from holdtrue.store import open_store
+
+    def opened(url: str) -> object:
+        return open_store(url, clock=scene.clock)
+
+    monkeypatch.setattr(storing, "open_store", opened)
+
+
+def test_a_silence_says_what_it_matches_and_is_listed_shown_and_ended(desk: Desk) -> None:
+    """Semantics 7.5, 11.1."""
+    code, text = desk.run("alerts silence name=refunds --for 2h -m 'migration 41'")
+    assert code == 0, text
+    assert "silence 1 (name=refunds): in force, until 2026-11-29T03:00:00.000Z" in text
+    assert "it matches 1 now, 1 of them with an open alert:" in text
+    assert "alert 1" in text
+    assert desk.json("alerts silences")["silences"][0]["created_by"] == f"alice ({desk.identity})"
+    assert desk.run("alerts silences 1")[1].splitlines()[-1].strip() == "it has withheld nothing"
+    desk.scene.pass_time(EVERY)
+    desk.scene.look({PAIR: Found(tuple((str(one),) for one in range(9)))})
+    shown = desk.run("alerts silences 1")[1]
+    assert "refunds" in shown
+    assert "firing" in shown
+    code, text = desk.run("alerts unsilence 1 --by bob")
+    assert (code, f"by bob ({desk.identity})" in text) == (0, True), text
+    assert desk.run("alerts silences") == (0, "no silence\n")
+    assert "migration 41" in desk.run("alerts silences --all")[1]
+    code, text = desk.run("alerts unsilence 1")
+    assert (code, "has ended already" in text) == (2, True)
+    trail = [(one.who, one.action) for one in desk.scene.store.reads.audit(2)]
+    assert trail == [(desk.identity, "unsilence"), (desk.identity, "silence")]
+
+
+def test_a_preview_silences_nothing(desk: Desk) -> None:
+    assert desk.json("alerts silence tag=money --preview")["matched"][0]["invariant"] == "refunds"
+    assert desk.run("alerts silence name~x* --preview") == (0, "it matches nothing of the catalog in force now\n")
+    assert desk.scene.store.silences.list(ended_too=True) == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("alerts silence name=refunds -m why", "give either --for 2h or --until"),
+        ("alerts silence name=refunds -m why --for 1h --until 2030-01-01T00:00:00Z", "give either"),
+        ("alerts silence name=refunds --for 1h", "needs a comment"),
+        ("alerts silence name=refunds -m why --for soon", "write 90m, 2h, 1d"),
+        ("alerts silence name=refunds -m why --for 0s", "no duration"),
+        ("alerts silence name=refunds -m why --until 2030-01-01", "no moment with a zone"),
+        ("alerts silence name=refunds -m why --until 2020-01-01T00:00:00Z", "before it begins"),
+        ("alerts silence refunds -m why --for 1h", "FIELD=VALUE"),
+        ("alerts silence name=refund* -m why --for 1h", "name~refund*"),
+        ("alerts unsilence 77", "no silence has the number 77"),
+        ("alerts silences 77", "no silence has the number 77"),
+        ("alerts ack balances", "no open alert of balances"),
+        ("alerts unack refunds", "nobody has acknowledged alert 1"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_2_and_the_remedy(desk: Desk, line: str, said: str) -> None:
+    code, text = desk.run(line)
+    assert (code, said in text) == (2, True), text
+
+
+def test_an_alert_is_acknowledged_shown_and_given_back(desk: Desk) -> None:
+    """Semantics 7.4."""
+    code, text = desk.run("alerts ack refunds --note 'a bad deploy'")
+    whose = f"alice ({desk.identity})"
+    assert (code, text) == (0, f"alert 1 (refunds on payments): {whose} has it\n")
+    shown = desk.run("alerts show 1")[1]
+    assert f"by {whose} at 2026-11-29T01:00:00.000Z: a bad deploy" in shown
+    assert f"by {whose}: a bad deploy" in shown
+    owed = desk.json("deliveries --alert refunds")["deliveries"]
+    assert [one["reason"] for one in owed] == ["acknowledged", "fired"]
+    assert desk.run("alerts unack 1 --by bob") == (0, "alert 1 (refunds on payments): nobody has it\n")
+    desk.scene.pass_time(EVERY)
+    desk.scene.look({PAIR: HELD})
+    code, text = desk.run("alerts ack 1")
+    assert (code, "alert 1 has ended (resolved)" in text) == (2, True)
+
+
+def test_deliveries_are_listed_counted_and_end_with_4_when_one_failed(desk: Desk) -> None:
+    code, text = desk.run("deliveries")
+    assert code == 0
+    assert "1.1" in text
+    assert text.endswith("oncall: 1 pending\n")
+    desk.scene.deliver(Undelivered("channel_not_found: there is no such channel", permanent=True))
+    code, text = desk.run("deliveries --state failed --notifier oncall --name refunds")
+    assert (code, "channel_not_found" in text) == (4, True)
+    assert desk.run("deliveries --state sent") == (0, "no such message\noncall: 1 failed\n")
+    desk.run("alerts silence tag=money --for 1h -m why")
+    desk.scene.pass_time(EVERY)
+    desk.scene.look({PAIR: Found(tuple((str(one),) for one in range(9)))})
+    assert "withheld by silence 1" in desk.run("deliveries --state withheld")[1]
+    code, text = desk.run("deliveries --state withheld --state sent --format json")
+    assert code == 0
+    assert [one["state"] for one in json.loads(text)["deliveries"]] == ["withheld"]
+
+
+def test_a_message_that_is_retried_says_when(desk: Desk) -> None:
+    desk.scene.deliver(Undelivered("it did not answer"), retry_after=EVERY)
+    assert "retried at 2026-11-29T01:15:00.000Z" in desk.run("deliveries")[1]
+    desk.scene.pass_time(2 * EVERY)
+    desk.scene.deliver(Delivered())
+    assert "sent" in desk.run("deliveries")[1]
+
+
+def test_where_state_is_carried_it_says_where_the_same_silence_could_not_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Semantics 7.6."""
+    scene = Scene(tmp_path)
+    scene.install(the_catalog())
+    mirrors = (Elsewhere("am-1"), Elsewhere("am-2", "it did not answer"))
+    with served(web_service(scene, mirrors=lambda: mirrors)) as url:
+        monkeypatch.setenv("HOLDTRUE_URL", url)
+        assert command(["alerts", "silence", "name~*", "--for", "1h", "-m", "why"]) == 4
+        printed = capsys.readouterr().out
+        assert "  at am-1\n" in printed
+        assert "  not at am-2: it did not answer of 1\n" in printed
+        assert command(["alerts", "unsilence", "1"]) == 4
+    scene.store.close()
