@@ -119,6 +119,16 @@ def test_the_end_of_a_waiver_is_told_too(house: MonitoredFile) -> None:
     assert "dsp_secret" not in said
 
 
+def test_two_waivers_of_one_key_hold_up_nothing_that_time_makes_due(house: MonitoredFile) -> None:
+    """Semantics 7.1: nobody would be told that nobody looks."""
+    waiver = Waiver((("dispute_id", "dsp_1"),), "agreed with finance", house.now + 9 * timedelta(hours=1))
+    house.install(replace(RULE, definition="d2", waive=(waiver, replace(waiver, reason="agreed once more"))))
+    house.now += timedelta(hours=2)
+    watch(house).look()
+    assert len(told(house)) == 1
+    assert len(told(house, Reason.UNCHECKED)) == 1
+
+
 def test_somebody_may_end_it_before_its_time(house: MonitoredFile) -> None:
     house.settle("dsp_1", 2)
     house.look()

@@ -73,6 +73,13 @@ def test_one_message_tells_of_all_ends_that_are_near_the_nearest_first() -> None
     assert "secret" not in detail  # no value of a key
 
 
+def test_two_waivers_of_one_key_and_end_are_one_end() -> None:
+    """Semantics 7.1: else it would be written down twice, and with it nothing that time makes due."""
+    (one,) = waived(START + HOUR).waive
+    rule = replace(invariant(), waive=(one, replace(one, reason="agreed once more")))
+    assert len(decided(rule, situation()).told_ends) == 1
+
+
 def test_many_ends_are_counted_not_listed() -> None:
     accepts = [accept(START + HOUR, number=number) for number in range(9)]
     (change,) = decided(invariant(), situation(*accepts)).changes

@@ -49,7 +49,9 @@ def near_ends(invariant: Invariant, situation: Situation, now: datetime) -> tupl
     """The ends of waivers and accepts that are near and that nobody has been told of, the nearest first (semantics 5.4)."""
     found = [_of_waiver(one) for one in invariant.waive if one.until - NOTICE <= now < one.until]
     found += [_of_accept(one) for one in situation.accepts if one.in_force(now) and one.matches and _is_near(one, now)]
-    return tuple(sorted((one for one in found if one.what not in situation.told_ends), key=lambda one: one.until))
+    # One end is told once, also where two waivers name it.
+    told = {one.what: one for one in reversed(found) if one.what not in situation.told_ends}
+    return tuple(sorted(told.values(), key=lambda one: one.until))
 
 
 def tell_ends(ends: Sequence[NearEnd], standing: Standing, invariant: Invariant, now: datetime) -> Change:
