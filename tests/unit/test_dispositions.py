@@ -211,6 +211,7 @@ states = st.builds(
     st.sampled_from(Novelty),
     st.just(NOW - 20 * MINUTE),
     st.integers(0, 20).map(lambda minutes: NOW - minutes * MINUTE),
+    st.sampled_from([None, NOW - 20 * MINUTE]),
     present_since=st.one_of(st.none(), st.integers(0, 20).map(lambda minutes: NOW - minutes * MINUTE)),
 )
 
@@ -220,10 +221,22 @@ def test_a_key_settles_only_if_nothing_speaks_against_it(state: KeyState, episod
     """Semantics 5.1, in the words of the rule."""
     past = Past(keys={state.key: state}, episode_since=episode)
     gone = state.novelty is Novelty.FIXED
-    counted = episode is not None and state.disposition is COUNTED and (not gone or state.last_changed >= episode)
+    counts = state.disposition is COUNTED or (state.disposition is WAIVED and state.first_counted is not None)
+    stays = state.disposition is COUNTED and not gone
+    counted = episode is not None and counts and (stays or state.last_changed >= episode)
     there_for = timedelta(0) if gone else NOW - (state.present_since or state.first_seen)
     allowed = may_settle(state.key, known_keys(past), past, SETTLE, NOW)
     assert allowed == (not counted and there_for < SETTLE.at_most)
+
+
+def test_a_key_that_counted_and_was_then_waived_does_not_settle_in_the_same_alert() -> None:
+    """Semantics 5.1: once it has counted in the open episode it never settles again; an accept that ends is no new youth."""
+    past = Past(
+        known("a", disposition=WAIVED, novelty=Novelty.KNOWN, first_counted=NOW - 2 * MINUTE),
+        episode_since=NOW - 3 * MINUTE,
+    )
+    assert parts(judge([young("a")], past=past)) == (1, 0, 0)
+    assert parts(judge([young("a")], past=replace(past, episode_since=NOW - MINUTE / 2))) == (0, 1, 0)
 
 
 # Waived

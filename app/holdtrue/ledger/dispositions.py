@@ -71,9 +71,12 @@ def known_keys(past: Past) -> dict[str, Known]:
         base = key.partition("#")[0]
         former = found.get(base, _UNKNOWN)
         gone = state.novelty is Novelty.FIXED
-        # One that was gone before the episode opened has not counted in it.
-        counted = state.disposition is Disposition.COUNTED and past.episode_since is not None
-        counted = counted and not (gone and past.episode_since is not None and state.last_changed < past.episode_since)
+        # One that was gone, or waived, before the episode opened has not counted in it; one that was waived in it may have.
+        waived = state.disposition is Disposition.WAIVED and state.first_counted is not None
+        stays = state.disposition is Disposition.COUNTED and not gone
+        counted = past.episode_since is not None and (
+            stays or ((waived or state.disposition is Disposition.COUNTED) and state.last_changed >= past.episode_since)
+        )
         since = None if gone else state.present_since or state.first_seen
         both = [one for one in (former.since, since) if one is not None]
         found[base] = Known(former.counted or counted, min(both, default=None))
