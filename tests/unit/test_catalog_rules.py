@@ -230,6 +230,15 @@ def test_a_heartbeat_comes_with_its_text(base: str) -> None:
             "heartbeat",
             "must give one time, and this gives 2 columns",
         ),
+        ("heartbeat: SELECT now(), ", "heartbeat", "own clock"),
+        ("heartbeat: SELECT 1764500000, ", "heartbeat", "own clock"),
+        ('heartbeat: "SELECT coalesce(max(beat_at), now()) FROM heartbeat", ', "heartbeat", "own clock"),
+        (
+            'heartbeat: "SELECT max(t) FROM (SELECT current_timestamp AS t FROM heartbeat) AS h", ',
+            "heartbeat",
+            "own clock",
+        ),
+        ("heartbeat: SELECT unix_timestamp() FROM heartbeat, ", "heartbeat", "own clock"),
         ("heartbeat: '', ", "heartbeat", "must be one SELECT"),
         ("heartbeat: 3, ", "heartbeat", "must be one SELECT"),
     ],
@@ -239,6 +248,18 @@ def test_a_heartbeat_that_cannot_decide_is_refused(base: str, heartbeat: str, fr
     """Semantics 1.4 and 2.1: required where it decides, refused where it does not, inspected like any text."""
     found = [problem for problem in refused(item(SQL), beating(heartbeat, freshness, base)) if says in problem.message]
     assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT max(beat_at) FROM heartbeat WHERE beat_at > now() - interval '1' day",
+        "WITH b AS (SELECT max(beat_at) AS t FROM ops.heartbeat) SELECT unix_timestamp(t) FROM b",
+    ],
+)
+def test_a_heartbeat_may_compare_with_the_clock_and_not_give_it(text: str) -> None:
+    """Semantics 2.1: what it gives is what the primary wrote."""
+    assert not warnings(item(SQL), beating(f'heartbeat: "{text}", '))
 
 
 def test_a_file_has_no_heartbeat() -> None:

@@ -43,6 +43,12 @@ def _of_text(source: SqlSource, dialect: Dialect) -> Iterator[Problem]:
             f"`heartbeat` could not be inspected: our parser does not understand it as {dialect}; write it plainer"
         )
         yield Problem(source.place(0), message)
+    if not wrong and inspection.parsed and (inspection.shows_clock or not inspection.tables):
+        message = (
+            "`heartbeat` gives the asked server's own clock, or reads no table: that is fresh always, and proves nothing; "
+            "select the time that the primary wrote"
+        )
+        yield Problem(source.place(0), message)
     if inspection.columns is not None and len(inspection.columns) != 1:
         yield Problem(
             source.place(0), f"`heartbeat` must give one time, and this gives {len(inspection.columns)} columns"

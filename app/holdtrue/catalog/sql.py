@@ -50,7 +50,7 @@ class Inspection:
     """What a text reads and what is wrong with it.
 
     ``columns`` are the output columns by name, or None where they cannot be told (``*``, or not ``parsed``). ``clock`` says
-    that it compares with the time of now, ``may_be_null`` that its one number may be NULL.
+    that it compares with the time of now, ``shows_clock`` that it gives it, ``may_be_null`` that its one number may be NULL.
     """
 
     tables: tuple[str, ...] = ()
@@ -58,6 +58,7 @@ class Inspection:
     parsed: bool = True
     columns: tuple[str, ...] | None = None
     clock: bool = False
+    shows_clock: bool = False
     may_be_null: bool = False
 
 
@@ -80,6 +81,7 @@ def inspect_sql(sql: str, dialect: Dialect) -> Inspection:
         problems=tuple(problems),
         columns=_output_columns(tree, dialect),
         clock=_compares_with_now(tree),
+        shows_clock=_shows_clock(tree),
         may_be_null=_may_be_null(tree),
     )
 
@@ -261,6 +263,13 @@ def _compares_with_now(tree: exp.Expr) -> bool:
     return any(_reads_clock(one) for node in tree.find_all(*comparisons) for one in node.walk())
 
 
+def _shows_clock(tree: exp.Expr) -> bool:
+    from sqlglot import exp  # heavy, and not needed to import the catalog
+
+    columns = (column for select in tree.find_all(exp.Select) for column in select.expressions)
+    return any(_reads_clock(one) or _is_unix_now(one) for column in columns for one in column.walk())
+
+
 def _reads_clock(node: Any) -> bool:  # noqa: ANN401  any node
     from sqlglot import exp  # heavy, and not needed to import the catalog
 
@@ -276,6 +285,10 @@ def _reads_clock(node: Any) -> bool:  # noqa: ANN401  any node
         "transaction_timestamp",
         "utc_timestamp",
     )
+
+
+def _is_unix_now(node: Any) -> bool:  # noqa: ANN401  any node
+    return type(node).__name__ == "Anonymous" and node.name.lower() == "unix_timestamp" and not node.expressions
 
 
 def _may_be_null(tree: exp.Expr) -> bool:
