@@ -155,6 +155,22 @@ def test_a_session_lock_is_released_with_the_transaction(primary: Databases, pos
     assert sessions(postgres_database, on="primary") == 1
 
 
+@pytest.mark.parametrize(
+    ("population", "reason"),
+    [
+        ("SELECT EXISTS (SELECT 1 FROM t)", None),
+        ("SELECT EXISTS (SELECT 1 FROM t WHERE id > 9)", FailureReason.VACUOUS),
+    ],
+)
+def test_a_population_that_is_false_is_empty(
+    standby: Databases, postgres_database: FreshDatabase, population: str, reason: FailureReason | None
+) -> None:
+    """Semantics 3.1: the one row of ``SELECT EXISTS`` comes whatever the data."""
+    postgres_database.execute(["CREATE TABLE t(id int)", "INSERT INTO t VALUES (1)"])
+    answer = good(ask(standby, invariant("SELECT id FROM t WHERE id > 9", population=population)))
+    assert (answer.failure.reason if answer.failure else None) is reason
+
+
 def test_no_session_is_left_in_a_transaction(standby: Databases, postgres_database: FreshDatabase) -> None:
     """Case 051 and semantics 3.6: after success, error, timeout, count limit and a failing examiner."""
     postgres_database.execute("CREATE TABLE t AS SELECT g AS id FROM generate_series(1, 5000) g")

@@ -206,17 +206,24 @@ def _with_population(look: Look, population: str, examined: Examined) -> Examine
 def is_populated(answer: Answer) -> bool:
     """Whether an answer to ``population`` says that there is something: a number above 0, or any rows.
 
-    One row with one cell is a number if it reads as one; NULL and 0 say that there is nothing.
+    One row with one cell is a number if it reads as one; NULL, 0 and a boolean that is false say that there is nothing.
     """
     if len(answer.rows) != 1 or len(answer.columns) != 1 or answer.more:
         return bool(answer.rows)
     cell = answer.rows[0][0]
-    if cell is None:
+    if cell is None or _is_false(answer.columns[0], cell):
         return False
     try:
         return float(cell) != 0
     except ValueError:
         return True
+
+
+def _is_false(column: Column, cell: str) -> bool:
+    """``SELECT EXISTS (…)`` has a row whatever the data; not every driver tells a type."""
+    return (column.type_name in ("bool", "boolean") and cell in ("f", "false")) or (
+        not column.type_name and cell == "false"
+    )
 
 
 def _number_of(answer: Answer) -> int | None:
