@@ -226,10 +226,13 @@ def test_interrupting_stops_the_statement(databases: Databases) -> None:
 def test_a_population_is_asked_in_the_same_transaction(databases: Databases) -> None:
     rule = invariant("SELECT id FROM t WHERE id > 2")
     populated = ask(databases, replace(rule, population="SELECT count(*) FROM t"))
-    vacuous = ask(databases, replace(rule, population="SELECT count(*) FROM t WHERE id > 2"))
     assert isinstance(populated, Examined)
     assert populated.outcome is Outcome.HELD
-    assert failed(vacuous).reason is FailureReason.VACUOUS
+    for empty in ("SELECT count(*) FROM t WHERE id > 2", "SELECT EXISTS (SELECT 1 FROM t WHERE id > 2)"):
+        assert failed(ask(databases, replace(rule, population=empty))).reason is FailureReason.VACUOUS
+    filled = ask(databases, replace(rule, population="SELECT EXISTS (SELECT 1 FROM t)"))
+    assert isinstance(filled, Examined)
+    assert filled.outcome is Outcome.HELD
 
 
 def test_evidence_says_that_base_rows_are_not_offered(databases: Databases) -> None:
@@ -326,6 +329,18 @@ def test_a_driver_that_does_not_come_back_is_left_behind_and_counted(
         release.set()
         event.remove(Engine, "connect", hang)
         databases.close()
+
+
+def test_looks_that_are_under_way_are_not_taken_for_ones_that_were_left_behind(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many at once as there are places, whatever the number that may be left behind."""
+    monkeypatch.setattr("holdtrue.databases.other._LEFT_LIMIT", 1)
+    meanwhile: list[Any] = []
+    rule = invariant("SELECT id FROM t")
+    also: Any = lambda _columns: lambda _row: meanwhile.append(ask(databases, rule))  # noqa: E731
+    assert isinstance(ask(databases, rule, also=also), Examined)
+    assert [type(one) for one in meanwhile] == [Examined, Examined]
 
 
 def test_a_call_that_was_left_behind_takes_no_other_with_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -50,11 +51,12 @@ _NO_EVIDENCE: Final = "base rows are not offered for this kind of database"
 class OtherDriver:
     """Connects through SQLAlchemy, which finds the driver; the text goes to the driver's own cursor.
 
-    Threads that a driver has not come back to are counted: too many, and nothing more is asked.
+    Threads that a driver has not come back to are counted: too many, and nothing more is asked of their database.
     """
 
     def __init__(self) -> None:
-        self._left: list[DriverThread] = []
+        self._lock = threading.Lock()
+        self._made: dict[str, list[DriverThread]] = {}
 
     def connect(
         self, config: DatabaseConfig, replica: ReplicaConfig, *, environ: Mapping[str, str], within: timedelta
@@ -63,17 +65,16 @@ class OtherDriver:
         login = read_login(replica, environ)
         if isinstance(login, Failure):
             return login
-        self._left = [one for one in self._left if one.alive]
-        if len(self._left) >= _LEFT_LIMIT:
-            return Failure(
-                FailureReason.BUSY,
-                f"{len(self._left)} statements were given up and still run: the driver cannot end them",
-            )
+        left = self._left_behind(config.name)
+        if left >= _LEFT_LIMIT:
+            sentence = f"{left} statements were given up and still run: the driver cannot end them"
+            return Failure(FailureReason.BUSY, sentence)
         engine = _engine(login.url, login.password)
         if isinstance(engine, Failure):
             return engine
         thread = DriverThread(f"holdtrue-{config.name}")
-        self._left.append(thread)
+        with self._lock:
+            self._made.setdefault(config.name, []).append(thread)
         link = OtherLink(engine, thread, config, replica.name)
         until = time.monotonic() + min(max(within.total_seconds(), 0.5), _CONNECT_SECONDS)
         failure = link.connect(until)
@@ -81,6 +82,13 @@ class OtherDriver:
             link.close()
             return failure
         return link
+
+    def _left_behind(self, database: str) -> int:
+        """How many threads of this database the driver has not come back to; those at work are none of them."""
+        with self._lock:
+            alive = [one for one in self._made.get(database, ()) if one.alive]
+            self._made[database] = alive
+        return sum(one.left for one in alive)
 
 
 def _engine(text: str, password: str | None) -> Engine | Failure:

@@ -47,7 +47,8 @@ class _Call(Generic[T]):
 class DriverThread:
     """Makes calls in turn, always in the same thread: some drivers allow no other.
 
-    ``cancel``, if the connection has one, is called from elsewhere to end the call that runs.
+    ``cancel``, if the connection has one, is called from elsewhere to end the call that runs. ``left`` says that one did not
+    come back.
     """
 
     def __init__(self, name: str) -> None:
@@ -100,7 +101,7 @@ class DriverThread:
         self._calls.put(call)
         self._calls.put(None)
         with self._changed:
-            self._changed.wait_for(lambda: call.ended, 0.0 if self.left else seconds)
+            self.left = not self._changed.wait_for(lambda: call.ended, 0.0 if self.left else seconds)
 
     def _try_to_cancel(self) -> None:
         cancel = self.cancel
