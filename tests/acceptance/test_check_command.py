@@ -69,7 +69,6 @@ def test_every_problem_comes_at_once_and_the_exit_code_is_2(holdtrue: Callable[.
         "invariants/a.yaml:4:41:",
         "invariants/a.yaml:5:5:",
         "invariants/a.yaml:6:5:",
-        "invariants/a.yaml:6:5:",
         "invariants/a.yaml:6:14:",
     ]
     assert "(did you mean 'notifiers'?)" in lines[0]
