@@ -11,6 +11,7 @@ from holdtrue import alerting
 from holdtrue.errors import Refused
 from holdtrue.model import Catalog, Change, Episode, Labels, Matched, Matcher, Mirrored, Silence
 from holdtrue.store import Store
+from holdtrue.store.records import Recipients
 
 BY_LIMIT = 100
 
@@ -165,5 +166,5 @@ def unacknowledge(store: Store, catalog: Catalog | None, alert: int, by: Signed)
     return store.alerts.step(alert, decide, _notifiers(catalog), by.identity, "unacknowledge")
 
 
-def _notifiers(catalog: Catalog | None) -> tuple[str, ...]:
-    return tuple(one.name for one in catalog.config.messengers) if catalog is not None else ()
+def _notifiers(catalog: Catalog | None) -> Recipients:
+    return alerting.recipients(catalog.config if catalog is not None else None)

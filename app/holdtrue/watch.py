@@ -12,7 +12,7 @@ from holdtrue import alerting
 from holdtrue.errors import StoreError
 from holdtrue.model import Catalog, Decision, Invariant, Situation
 from holdtrue.store import Ends, Review, Store
-from holdtrue.store.records import OverviewRow
+from holdtrue.store.records import OverviewRow, Recipients
 
 log = structlog.get_logger("holdtrue.watch")
 
@@ -37,7 +37,7 @@ class Watch:
         instance: str,
         store: Store,
         catalog: Callable[[], Catalog | None],
-        notifiers: Callable[[], tuple[str, ...]],
+        notifiers: Callable[[], Recipients],
         every: timedelta = timedelta(seconds=15),
         prune_every: timedelta = timedelta(hours=1),
     ) -> None:
@@ -82,6 +82,7 @@ class Watch:
             reviewed += due
             changed += decided
         changed += self._lift()
+        self._give_up(catalog)
         self._prune(catalog, now)
         return Looked(reviewed=reviewed, changed=changed)
 
@@ -113,6 +114,12 @@ class Watch:
             except Exception as surprise:  # noqa: BLE001 - as above
                 log.error("lift_failed", alert=episode, problem=type(surprise).__name__)
         return owed
+
+    def _give_up(self, catalog: Catalog) -> None:
+        """End what is owed to notifiers that left the catalog: nobody would ever send it."""
+        given_up = self._store.outbox.give_up([one.name for one in catalog.config.messengers])
+        if given_up:
+            log.warning("messages_given_up", messages=given_up, why="the notifier left the catalog")
 
     def _prune(self, catalog: Catalog, now: datetime) -> None:
         if self._pruned_at is None or now - self._pruned_at >= self._prune_every:

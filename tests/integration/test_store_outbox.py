@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from holdtrue.model import (
     Decision,
     Delivered,
+    Labels,
     Mark,
     MessageState,
     Outcome,
@@ -269,3 +270,40 @@ def test_two_instances_that_claim_at_once_do_not_claim_the_same_message(
     finally:
         for store in stores:
             store.close()
+
+
+def test_who_is_told_is_asked_by_labels_in_the_transaction_that_owes(house: House) -> None:
+    """Semantics 7.4: a route sees what the alert fired with, and who was told before is told of the end too."""
+    house.install(entry("refund_once", tags=("money", "pci")))
+    asked = []
+
+    def routes(*names: str):
+        def told(labels):
+            asked.append(labels)
+            return names
+
+        return told
+
+    house.due(Outcome.VIOLATED, notifiers=routes("oncall"))
+    house.due(Outcome.HELD, notifiers=routes("desk"))
+    assert states(house) == [
+        (1, "oncall", MessageState.PENDING),
+        (2, "desk", MessageState.PENDING),
+        (2, "oncall", MessageState.PENDING),
+    ]
+    labels = Labels("refund_once", DATABASE, "payments-oncall", "critical", ("money", "pci"))
+    assert asked == [labels, labels]
+
+
+def test_what_is_owed_to_a_notifier_that_left_ends_visibly(house: House) -> None:
+    """Semantics 7.3: nothing stays pending for ever, nothing goes unseen, and a message on its way is left alone."""
+    house.install(entry())
+    house.due(Outcome.VIOLATED, notifiers=("oncall", "gone"))
+    (owed,) = house.outbox("gone")
+    assert house.store.outbox.give_up(["oncall"]) == 0
+    assert house.store.outbox.mark(owed.message, Undelivered("it did not answer"), house.clock.now + LATER)
+    assert house.store.outbox.give_up(["oncall"]) == 1
+    assert house.store.outbox.give_up(["oncall"]) == 0
+    found = {one.message.notifier: one.message for one in house.store.reads.deliveries()}
+    assert (found["gone"].state, found["gone"].problem) == (MessageState.FAILED, "the notifier left the catalog")
+    assert found["oncall"].state is MessageState.PENDING

@@ -6,36 +6,43 @@ from holdtrue.alerting.decision import decide
 from holdtrue.alerting.reach import unreachable
 from holdtrue.alerting.redefinition import wants_former
 from holdtrue.alerting.review import review, withdraw
+from holdtrue.alerting.routing import Routed, WhyTold, labels_for, recipients, routed, routed_by
 from holdtrue.alerting.silencing import (
     Lifted,
     end_of,
     is_in_force,
     lift,
-    matches,
     parse_matchers,
     require_sound,
     silenced_by,
 )
 from holdtrue.alerting.total import Shard, Total, sum_up
 from holdtrue.alerting.verdict import verdict
+from holdtrue.model import matches
 
 __all__ = [
     "Lifted",
     "OverBudget",
+    "Routed",
     "Shard",
     "Total",
+    "WhyTold",
     "acknowledge",
     "decide",
     "end_of",
     "first_day",
     "is_in_force",
+    "labels_for",
     "least_budget",
     "lift",
     "matches",
     "over_budget",
     "parse_matchers",
+    "recipients",
     "require_sound",
     "review",
+    "routed",
+    "routed_by",
     "silenced_by",
     "sum_up",
     "unacknowledge",

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from fnmatch import fnmatchcase
 
 from holdtrue.alerting.episodes import Steps
 from holdtrue.errors import Refused
@@ -23,6 +22,7 @@ from holdtrue.model import (
     Silence,
     Subject,
     Telling,
+    matches,
     show_moment,
 )
 
@@ -93,22 +93,6 @@ def require_sound(comment: str, starts_at: datetime, ends_at: datetime, now: dat
         raise Refused("the silence would end before it begins")
     if ends_at <= now:
         raise Refused("the silence would have ended already")
-
-
-def matches(matchers: Iterable[Matcher], labels: Labels) -> bool:
-    """Whether every matcher holds; a tag's holds if any of the tags does."""
-    values = {
-        MatchedField.NAME: (labels.name,),
-        MatchedField.DATABASE: (labels.database,),
-        MatchedField.OWNER: (labels.owner,),
-        MatchedField.SEVERITY: (labels.severity,),
-        MatchedField.TAG: labels.tags,
-    }
-    return all(any(_holds(one, value) for value in values[one.field]) for one in matchers)
-
-
-def _holds(matcher: Matcher, value: str) -> bool:
-    return value == matcher.value if matcher.matching is Matching.EQUAL else fnmatchcase(value, matcher.value)
 
 
 def is_in_force(silence: Silence, now: datetime) -> bool:

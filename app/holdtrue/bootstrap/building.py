@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 
-from holdtrue import __version__
+from holdtrue import __version__, alerting
 from holdtrue.bootstrap.catalog import CatalogInForce, Source
 from holdtrue.bootstrap.describing import describer
 from holdtrue.bootstrap.faces import WebService
@@ -23,7 +23,7 @@ from holdtrue.pushing import Pushing
 from holdtrue.scheduling import Limits, Scheduler, make_ticker
 from holdtrue.settings import Settings, environment
 from holdtrue.store import Hold, no_hold, open_store
-from holdtrue.store.records import Finished, Saved
+from holdtrue.store.records import Finished, Recipients, Saved
 from holdtrue.watch import Watch
 
 __all__ = ["Service", "build"]
@@ -70,6 +70,10 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
     def save(batch: Sequence[Finished]) -> tuple[Saved, ...]:
         return store.runs.save(batch, decide)
 
+    def told() -> Recipients:
+        catalog = in_force.catalog
+        return alerting.recipients(catalog.config if catalog is not None else None)
+
     recorder = Recorder(save)
     monitor = Monitor(
         instance=settings.instance,
@@ -77,7 +81,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
         before=store.runs.before,
         record=recorder.record,
         catalog=lambda: in_force.catalog,
-        notifiers=notifiers.names,
+        notifiers=told,
         former=FormerDefinitions(store.catalogs.under, environ).find,
         hasher=hasher,
         now=clock.now,
@@ -136,7 +140,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
                 instance=settings.instance,
                 store=store,
                 catalog=lambda: in_force.catalog,
-                notifiers=notifiers.names,
+                notifiers=told,
                 every=watch_every,
             ),
             delivery=Delivery(

@@ -124,7 +124,7 @@ class CatalogInForce:
                 by,
                 entries_of(catalog, now),
                 withdraw=alerting.withdraw,
-                notifiers=tuple(one.name for one in catalog.config.messengers),
+                notifiers=alerting.recipients(catalog.config),
             )
             self._take(catalog, generation, put_to_work)
             self._status = ReloadStatus(now, successful=True, generation=generation.number)

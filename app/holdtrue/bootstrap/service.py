@@ -192,10 +192,6 @@ class Notifiers:
         """By name."""
         return self._built
 
-    def names(self) -> tuple[str, ...]:
-        """Whom every message is owed to."""
-        return tuple(self._built)
-
 
 def reloader(store: Store, catalog: CatalogInForce, counters: Counters, instance: str) -> Callable[[str], ReloadResult]:
     """Reloading, as SIGHUP and ``POST /-/reload`` ask for it: audited, counted, and told to the other instances."""

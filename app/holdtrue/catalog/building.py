@@ -13,6 +13,7 @@ from holdtrue.catalog.heartbeats import check_heartbeats
 from holdtrue.catalog.invariants import Surroundings, read_invariant
 from holdtrue.catalog.keys import CONFIG_FILE, INVARIANTS_FILE
 from holdtrue.catalog.nodes import Node, compose
+from holdtrue.catalog.routes import check_routes, check_told
 from holdtrue.catalog.shapes import Fields, nearest, what
 from holdtrue.errors import CatalogRefused
 from holdtrue.model import Catalog, Invariant, Place, Problem, ServiceConfig
@@ -60,7 +61,7 @@ def examine(
     ``unread`` are the problems of files that could not be read; they are told together with those of the others.
     """
     problems = list(unread)
-    config = _read_config(texts, environ, problems)
+    fields_of, config = _read_config(texts, environ, problems)
     refused = any(one.fatal for one in problems)
     doubted = config is None or any(one.fatal and one.place.file == CONFIG for one in problems)
     around = Surroundings(
@@ -94,6 +95,8 @@ def examine(
         problems.append(
             Problem(Place(CONFIG, 1, 1), "there is no invariant at all; --allow-empty says that this is meant")
         )
+    if fields_of is not None and config is not None and not any(one.fatal for one in problems):
+        problems.extend(check_told(fields_of, config, invariants))
     found = _in_order(problems)
     if any(one.fatal for one in found):
         return Examination(None, found)
@@ -115,7 +118,7 @@ def read_config(text: str, *, environ: Mapping[str, str]) -> ServiceConfig:
         CatalogRefused: with every problem of that file.
     """
     problems: list[Problem] = []
-    config = _read_config({CONFIG: text}, environ, problems)
+    _, config = _read_config({CONFIG: text}, environ, problems)
     if config is None or any(one.fatal for one in problems):
         raise CatalogRefused([one for one in _in_order(problems) if one.fatal])
     return config
@@ -131,21 +134,24 @@ def content_hash(texts: Iterable[tuple[str, str]]) -> str:
     return digest.hexdigest()
 
 
-def _read_config(texts: Mapping[str, str], environ: Mapping[str, str], problems: list[Problem]) -> ServiceConfig | None:
+def _read_config(
+    texts: Mapping[str, str], environ: Mapping[str, str], problems: list[Problem]
+) -> tuple[Fields | None, ServiceConfig | None]:
     text = texts.get(CONFIG)
     if text is None:
         problems.append(Problem(Place(CONFIG, 1, 1), "there is no such file; `holdtrue init` writes one"))
-        return None
+        return None, None
     before = len(problems)
     root = compose(CONFIG, text, problems)
     if root is None:
-        return None if len(problems) > before else ServiceConfig()
+        return None, None if len(problems) > before else ServiceConfig()
     fields = CONFIG_FILE.read(root, problems)
     if not isinstance(fields, Fields):
-        return None
+        return None, None
     config = service_config(fields, environ, problems)
     problems.extend(check_heartbeats(fields, config, {CONFIG: tuple(text.split("\n"))}))
-    return config
+    problems.extend(check_routes(fields, config))
+    return fields, config
 
 
 def _read_file(file: str, text: str, problems: list[Problem]) -> Fields | None:

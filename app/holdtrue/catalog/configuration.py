@@ -9,6 +9,7 @@ from holdtrue.catalog import nodes
 from holdtrue.catalog.addresses import misspelt_parameters
 from holdtrue.catalog.notifiers import notifier_config
 from holdtrue.catalog.packages import is_missing, package_for
+from holdtrue.catalog.routes import routes_of
 from holdtrue.catalog.secrets import dialect_of, scheme_of
 from holdtrue.catalog.shapes import Fields, nearest
 from holdtrue.model import (
@@ -36,6 +37,7 @@ def service_config(fields: Fields, environ: Mapping[str, str], problems: list[Pr
         store=StoreConfig(store.get("url", StoreConfig().url)) if store else StoreConfig(),
         databases=tuple(one for one in databases if one is not None),
         notifiers=tuple(one for one in notifiers if one is not None),
+        routes=routes_of(fields),
         retention=Retention(**retention.values) if retention else Retention(),
         external_url=fields.get("external_url", "").rstrip("/"),
     )

@@ -8,6 +8,7 @@ from typing import Final
 from holdtrue.catalog.examples import ExampleShape
 from holdtrue.catalog.groups import Group, Key
 from holdtrue.catalog.notifiers import NOTIFIER, SHORT, URL
+from holdtrue.catalog.routes import ROUTE
 from holdtrue.catalog.secrets import literal_password
 from holdtrue.catalog.shapes import (
     Anything,
@@ -301,9 +302,21 @@ CONFIG_FILE: Final = Group(
         Key("store", STORE, "Where Holdtrue keeps what it knows."),
         Key("databases", MapOf(DATABASE, PLACE_NAME, PLACE_MEANING), "The databases that invariants are asked of."),
         Key("notifiers", MapOf(NOTIFIER, PLACE_NAME, PLACE_MEANING), "Who is told, and how."),
+        Key(
+            "routes",
+            ListOf(ROUTE, 1),
+            "Who is told of what; the first that matches decides.",
+            "everybody, of everything",
+        ),
         Key("retention", RETENTION, "How long things are kept."),
         Key("external_url", URL, "The dashboard's address as people open it; links in messages begin with it."),
         Key("invariants_folder", SHORT, "The folder of the invariants, relative to this file.", "`invariants`"),
     ),
-    {"database": "databases", "sources": "databases", "notifier": "notifiers", "channels": "notifiers"},
+    {
+        "database": "databases",
+        "sources": "databases",
+        "notifier": "notifiers",
+        "channels": "notifiers",
+        "route": "routes",
+    },
 )

@@ -84,4 +84,6 @@ def _cells(entry: dict[str, Any], name: str) -> tuple[str, ...]:
     over = entry["over_budget"]
     beside = [f"alert {entry['alert']}"] if entry["alert"] else []
     beside += [over["sentence"]] if over else []
+    if _tone(entry) != "holds":
+        beside.append(f"tells {', '.join(entry['told']) or 'nobody'}")
     return (name, entry["database"], entry["severity"], entry["verdict"]["sentence"], ", ".join(beside))

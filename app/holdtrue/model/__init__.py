@@ -76,6 +76,7 @@ from holdtrue.model.problems import (
     Place,
     Problem,
 )
+from holdtrue.model.routes import Route
 from holdtrue.model.runs import (
     Column,
     Disposition,
@@ -102,7 +103,17 @@ from holdtrue.model.schedules import (
     next_due,
     offset_of,
 )
-from holdtrue.model.silences import Labels, Matched, MatchedField, Matcher, Matching, Mirrored, Silence, Telling
+from holdtrue.model.silences import (
+    Labels,
+    Matched,
+    MatchedField,
+    Matcher,
+    Matching,
+    Mirrored,
+    Silence,
+    Telling,
+    matches,
+)
 from holdtrue.model.tickets import (
     Incident,
     TableRows,
@@ -176,6 +187,7 @@ __all__ = [
     "ReplicaConfig",
     "Retention",
     "Returns",
+    "Route",
     "Row",
     "Run",
     "RunKind",
@@ -206,6 +218,7 @@ __all__ = [
     "fresh_for",
     "latest_due",
     "longest_gap",
+    "matches",
     "next_due",
     "offset_of",
     "parse_duration",

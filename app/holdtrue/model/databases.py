@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from holdtrue.model.invariants import Invariant
 from holdtrue.model.problems import Problem
+from holdtrue.model.routes import Route
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,7 @@ class ServiceConfig:
     store: StoreConfig = field(default_factory=StoreConfig)
     databases: tuple[DatabaseConfig, ...] = ()
     notifiers: tuple[NotifierConfig, ...] = ()
+    routes: tuple[Route, ...] = ()
     retention: Retention = field(default_factory=Retention)
     external_url: str = ""
 

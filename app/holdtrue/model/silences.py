@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from fnmatch import fnmatchcase
 
 from holdtrue.model.alerts import Reason
 
@@ -48,6 +50,22 @@ class Labels:
     owner: str
     severity: str
     tags: tuple[str, ...] = ()
+
+
+def matches(matchers: Iterable[Matcher], labels: Labels) -> bool:
+    """Whether every matcher holds; a tag's holds if any of the tags does."""
+    values = {
+        MatchedField.NAME: (labels.name,),
+        MatchedField.DATABASE: (labels.database,),
+        MatchedField.OWNER: (labels.owner,),
+        MatchedField.SEVERITY: (labels.severity,),
+        MatchedField.TAG: labels.tags,
+    }
+    return all(any(_holds(one, value) for value in values[one.field]) for one in matchers)
+
+
+def _holds(matcher: Matcher, value: str) -> bool:
+    return value == matcher.value if matcher.matching is Matching.EQUAL else fnmatchcase(value, matcher.value)
 
 
 @dataclass(frozen=True, slots=True)

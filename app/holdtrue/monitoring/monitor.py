@@ -37,7 +37,7 @@ from holdtrue.model import (
     show_moment,
 )
 from holdtrue.monitoring.former import Wanted
-from holdtrue.store.records import Before, Finished, Saved
+from holdtrue.store.records import Before, Finished, Recipients, Saved
 
 POPULATION_HOLDS_FOR = timedelta(hours=1)
 """How long an answer of ``population`` that found something is good (semantics 3.1)."""
@@ -80,7 +80,7 @@ class Monitor:
         before: Callable[[str, str], Before],
         record: Callable[[Finished], Future[Saved]],
         catalog: Callable[[], Catalog | None],
-        notifiers: Callable[[], tuple[str, ...]],
+        notifiers: Callable[[], Recipients],
         former: Callable[[Catalog, int, str, str, str], Wanted],
         hasher: ledger.KeyHasher,
         now: Callable[[], datetime],

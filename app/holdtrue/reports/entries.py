@@ -51,7 +51,8 @@ def overview(
         row = known.get((invariant.name, database))
         standing = row.standing if row else Standing(invariant.name, database, since=now)
         judged = alerting.verdict(standing, row.alert if row else None, invariant, now)
-        entries.append(_entry(invariant, standing, row, judged, over_budget.get((invariant.name, database))))
+        entry = _entry(invariant, standing, row, judged, over_budget.get((invariant.name, database)))
+        entries.append({**entry, **_told(catalog, invariant, database)})
         if len(invariant.databases) > 1:
             shards.setdefault(invariant.name, []).append(Shard(judged, complete=standing.good_complete))
     entries.sort(key=_worst_first)
@@ -180,6 +181,14 @@ def _entry(
         "unchecked": unchecked.id if unchecked else None,
         "over_budget": exceeded(over),
     }
+
+
+def _told(catalog: Catalog | None, invariant: Invariant, database: str) -> Json:
+    """Whom messages about it are owed to now, and by which routes."""
+    if catalog is None:
+        return {"told": [], "told_by": ""}
+    found = alerting.routed_by(catalog.config, alerting.labels_for(invariant, database))
+    return {"told": list(found.notifiers), "told_by": found.sentence}
 
 
 def _worst_first(entry: Mapping[str, Any]) -> tuple[int, int, int, str, str]:

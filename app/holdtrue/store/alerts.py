@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from holdtrue.store.accepts import Ends, ends_of
 from holdtrue.store.among import among
 from holdtrue.store.audit import add_line
 from holdtrue.store.engine import StoreEngine
-from holdtrue.store.records import AlertDetail, KeptEvidence, Review, Step
+from holdtrue.store.records import AlertDetail, KeptEvidence, Recipients, Review, Step
 from holdtrue.store.situations import EPISODES, Decisions, known_of, lock_entries, situations_of
 from holdtrue.store.tables import entries, episodes, events, evidence, ledger_keys, messages, runs, samples, tickets
 
@@ -48,7 +48,7 @@ class Alerts:
                 found += situations_of(connection, known_of(connection, ids[start : start + 1000])).values()
             return tuple(found)
 
-    def review(self, invariant: str, database: str, decide: Review, notifiers: Sequence[str]) -> bool:
+    def review(self, invariant: str, database: str, decide: Review, notifiers: Recipients) -> bool:
         """Decide without a run, under the entry's lock and in a transaction of its own; whether anything was decided.
 
         Raises:
@@ -71,7 +71,7 @@ class Alerts:
             decisions.flush(connection)
             return True
 
-    def step(self, alert: int, decide: Step, notifiers: Sequence[str], who: str, action: str) -> Episode:
+    def step(self, alert: int, decide: Step, notifiers: Recipients, who: str, action: str) -> Episode:
         """What a person does to an alert, under its entry's lock, with its event, messages and audit line.
 
         The audit line says what the last event says. What ``decide`` raises leaves everything as it was.

@@ -17,7 +17,7 @@ from holdtrue.store.bulk import insert_many, number_many, update_many
 from holdtrue.store.columns import Values
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.lengthening import give_up_due_times
-from holdtrue.store.records import Entry, Review
+from holdtrue.store.records import Entry, Recipients, Review
 from holdtrue.store.situations import Decisions, known_of, lock_entries, situations_of
 from holdtrue.store.tables import entries, generations, runs, standings
 
@@ -67,7 +67,7 @@ class Catalogs:
         wanted: Sequence[Entry],
         *,
         withdraw: Review,
-        notifiers: Sequence[str],
+        notifiers: Recipients,
     ) -> Generation:
         """Put a catalog in force, in one transaction; the same content again changes nothing.
 
@@ -136,7 +136,7 @@ class _Schedules:
         self._now = now
 
     def apply(
-        self, wanted: Sequence[Entry], present: list[Row[Any]], by: str, withdraw: Review, notifiers: Sequence[str]
+        self, wanted: Sequence[Entry], present: list[Row[Any]], by: str, withdraw: Review, notifiers: Recipients
     ) -> None:
         known: dict[Pair, Row[Any]] = {(row.invariant, row.database): row for row in present}
         staying = {(one.invariant, one.database) for one in wanted}
@@ -262,7 +262,7 @@ class _Schedules:
             due += timedelta(microseconds=1)
         return gone | {"extra_due": due, "extra_kind": RunKind.ASKED.value, "claimable_at": due}
 
-    def _retire(self, leaving: list[Row[Any]], by: str, withdraw: Review, notifiers: Sequence[str]) -> None:
+    def _retire(self, leaving: list[Row[Any]], by: str, withdraw: Review, notifiers: Recipients) -> None:
         if not leaving:
             return
         ids = sorted(row.id for row in leaving)

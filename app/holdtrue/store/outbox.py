@@ -20,6 +20,8 @@ from holdtrue.store.records import Hold, OwedMessage
 from holdtrue.store.situations import EPISODES, known_of
 from holdtrue.store.tables import episodes, events, messages, samples, threads
 
+NOTIFIER_LEFT = "the notifier left the catalog"
+
 
 @dataclass(frozen=True, slots=True)
 class _Claiming:
@@ -137,6 +139,27 @@ class Outbox:
             )
             for row in described
         ]
+
+    def give_up(self, present: Collection[str]) -> int:
+        """What is owed to notifiers that left the catalog is never sent: end it, visibly, and say how many that were."""
+        with self._engine.write() as connection:
+            now = self._engine.now(connection)
+            return connection.execute(
+                update(messages)
+                .where(
+                    messages.c.state == MessageState.PENDING.value,
+                    messages.c.notifier.not_in(sorted(present)),
+                    or_(messages.c.lease_until.is_(None), messages.c.lease_until < now),
+                )
+                .values(
+                    state=MessageState.FAILED.value,
+                    problem=NOTIFIER_LEFT,
+                    next_try_at=None,
+                    lease_owner=None,
+                    lease_until=None,
+                    token=messages.c.token + 1,
+                )
+            ).rowcount
 
     def mark(self, message: Message, result: Delivered | Undelivered, next_try_at: datetime | None = None) -> bool:
         """Write what became of a claimed message; False if its claim was lost meanwhile, and nothing was written.

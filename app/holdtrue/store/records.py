@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
@@ -18,6 +18,7 @@ from holdtrue.model import (
     Generation,
     Invariant,
     KeyState,
+    Labels,
     LedgerBefore,
     Message,
     Outcome,
@@ -31,6 +32,9 @@ from holdtrue.model import (
     Subject,
     Thread,
 )
+
+Recipients = Sequence[str] | Callable[[Labels], Sequence[str]]
+"""Whom a message is owed to: exactly these; or whom routes name for its labels, asked in the transaction that owes it."""
 
 Hold = Callable[[str, str], None]
 """Called as ``hold("run.save", "before")`` and ``("run.save", "after")``: where the fault suite stops an instance."""
@@ -92,7 +96,7 @@ class Finished:
     run: Run
     invariant: Invariant
     next_due: datetime
-    notifiers: tuple[str, ...] = ()
+    notifiers: Recipients = ()
     key_changes: tuple[KeyState, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     skipped: Run | None = None

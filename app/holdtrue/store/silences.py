@@ -14,7 +14,7 @@ from holdtrue.store import bodies, rows
 from holdtrue.store.among import among
 from holdtrue.store.audit import add_line
 from holdtrue.store.engine import StoreEngine
-from holdtrue.store.records import SilenceDetail, Withheld
+from holdtrue.store.records import Recipients, SilenceDetail, Withheld
 from holdtrue.store.situations import (
     EPISODES,
     Decisions,
@@ -161,7 +161,7 @@ class Silences:
             )
             return tuple(found.scalars())
 
-    def lift(self, episode: int, decide: Lift, notifiers: Sequence[str]) -> bool:
+    def lift(self, episode: int, decide: Lift, notifiers: Recipients) -> bool:
         """See to what ended silences withheld of an episode, once; whether that owed anything.
 
         What was withheld while another silence matches passes to that one.
@@ -169,7 +169,7 @@ class Silences:
         with self._engine.write() as connection:
             return self._lift(connection, episode, decide, notifiers)
 
-    def _lift(self, connection: Connection, number: int, decide: Lift, notifiers: Sequence[str]) -> bool:
+    def _lift(self, connection: Connection, number: int, decide: Lift, notifiers: Recipients) -> bool:
         entry = connection.execute(select(episodes.c.entry_id).where(episodes.c.id == number)).scalar_one()
         lock_entries(connection, [entry])
         now = self._engine.now(connection)

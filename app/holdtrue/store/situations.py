@@ -26,6 +26,7 @@ from holdtrue.store import bodies, rows
 from holdtrue.store.among import among
 from holdtrue.store.bulk import insert_many, update_many
 from holdtrue.store.columns import Values
+from holdtrue.store.records import Recipients
 from holdtrue.store.tables import entries, episodes, events, messages, silences, spans, standings, told_ends
 
 _LOCK = select(entries).where(among(entries.c.id, "ids")).order_by(entries.c.id).with_for_update()
@@ -121,7 +122,7 @@ class _Owed:
     episode: Episode
     episode_id: int
     event: Event
-    notifiers: Sequence[str]
+    notifiers: Recipients
 
 
 class Decisions:
@@ -133,13 +134,13 @@ class Decisions:
         self._standings_too = standings_too
         self._standings: list[Values] = []
         self._changed: list[Values] = []
-        self._opened: list[tuple[int, Change, Sequence[str]]] = []
+        self._opened: list[tuple[int, Change, Recipients]] = []
         self._events: list[Values] = []
         self._told_ends: list[Values] = []
         self._owed: list[_Owed] = []
         self.opened: dict[tuple[int, Subject], int] = {}
 
-    def add(self, entry_id: int, situation: Situation, decision: Decision, notifiers: Sequence[str]) -> None:
+    def add(self, entry_id: int, situation: Situation, decision: Decision, notifiers: Recipients) -> None:
         """Take one decision, and check that it numbers its events as the episode's next ones (semantics 7.3).
 
         Raises:
@@ -182,7 +183,7 @@ class Decisions:
         insert_many(connection, messages, self._messages(connection))
         insert_many(connection, told_ends, self._told_ends)
 
-    def _tell(self, entry_id: int, episode_id: int, change: Change, notifiers: Sequence[str]) -> None:
+    def _tell(self, entry_id: int, episode_id: int, change: Change, notifiers: Recipients) -> None:
         for event in change.events:
             self._events.append(rows.event_values(episode_id, event))
             if event.reason is not None and notifiers:
@@ -193,12 +194,14 @@ class Decisions:
         if not self._owed:
             return []
         in_force = silences_in_force(connection, self._now)
-        tags = tags_of(connection, (one.entry_id for one in self._owed)) if in_force else {}
+        tags = tags_of(connection, (one.entry_id for one in self._owed))
+        before = _told_before(connection, [one.episode_id for one in self._owed if one.event.number > 1])
         values: list[Values] = []
         for one in self._owed:
-            silence = silenced_by(in_force, labels_of(one.episode, tags.get(one.entry_id, ())), self._now)
-            withheld_by = None if silence is None else silence.id
-            values += [self._message(one, notifier, withheld_by) for notifier in dict.fromkeys(one.notifiers)]
+            labels = labels_of(one.episode, tags.get(one.entry_id, ()))
+            silence = silenced_by(in_force, labels, self._now)
+            for notifier in _recipients(one, labels, before.get(one.episode_id, ())):
+                values.append(self._message(one, notifier, None if silence is None else silence.id))
         return values
 
     def _message(self, owed: _Owed, notifier: str, withheld_by: int | None) -> Values:
@@ -218,6 +221,29 @@ class Decisions:
             "problem": "",
             "silence_id": withheld_by,
         }
+
+
+def _recipients(owed: _Owed, labels: Labels, before: Sequence[str]) -> Sequence[str]:
+    """Whom the routes name, and those who were told of the episode before: they await its end."""
+    if callable(owed.notifiers):
+        return tuple(dict.fromkeys([*owed.notifiers(labels), *before]))
+    return tuple(dict.fromkeys(owed.notifiers))
+
+
+def _told_before(connection: Connection, ids: Sequence[int]) -> dict[int, list[str]]:
+    """Who was owed a message of these episodes before, and was not given up."""
+    if not ids:
+        return {}
+    found: dict[int, list[str]] = {}
+    asked = (
+        select(messages.c.episode_id, messages.c.notifier)
+        .where(among(messages.c.episode_id, sorted(set(ids))), messages.c.state != MessageState.FAILED.value)
+        .distinct()
+        .order_by(messages.c.notifier)
+    )
+    for row in connection.execute(asked):
+        found.setdefault(row.episode_id, []).append(row.notifier)
+    return found
 
 
 _NEW_EPISODE = insert(episodes).returning(episodes.c.id, sort_by_parameter_order=True)

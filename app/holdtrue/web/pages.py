@@ -11,6 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Path, Query, Request, Response
 from starlette.responses import RedirectResponse
 
+from holdtrue import alerting
 from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import NotFound, PromotionRefused, Refused
 from holdtrue.ledger import healing
@@ -135,6 +136,7 @@ def _add_invariant(router: APIRouter, service: WebService, renderer: Renderer) -
             healed=healing(reads.healed(name, found.database)) if found.invariant.settle is not None else None,
             range_name=range_name,
             now=now,
+            told=_told(service, found),
         )
         notice = ("It is due now: whoever claims it next makes the run.", "") if asked else None
         return renderer.page(request, "invariant.html", view, live=before is None, notice=notice)
@@ -360,6 +362,13 @@ def _strip(service: WebService, one: Judged, now: datetime) -> Strip:
     start = now - STRIP_LENGTH
     spans = _spans(service, one, start, now)
     return strip(spans, start, now, fresh_for(one.invariant.schedule, one.invariant.timeout))
+
+
+def _told(service: WebService, one: Judged) -> str:
+    catalog = service.catalog()
+    if catalog is None:
+        return "nobody: no catalog is in force"
+    return alerting.routed_by(catalog.config, alerting.labels_for(one.invariant, one.database)).sentence
 
 
 def _newest_good(service: WebService, one: Judged) -> Run | None:

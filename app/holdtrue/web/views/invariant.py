@@ -162,6 +162,7 @@ def invariant_page(
     newest_good: Run | None,
     range_name: str,
     now: datetime,
+    told: str,
     healed: Healing | None = None,
     keys_limit: int = 50,
 ) -> InvariantPage:
@@ -190,7 +191,7 @@ def invariant_page(
         alert=alert,
         description=invariant.description,
         assumes=invariant.assumes,
-        facts=_facts(invariant, fresh, healed),
+        facts=_facts(invariant, fresh, healed, told),
         links=_links(invariant),
         sql=invariant.sql,
         rows_sql=invariant.rows_sql or "",
@@ -304,11 +305,12 @@ def _why(run: Run) -> str:
     return "; ".join(parts)
 
 
-def _facts(invariant: Invariant, fresh: timedelta, healed: Healing | None) -> tuple[Fact, ...]:
+def _facts(invariant: Invariant, fresh: timedelta, healed: Healing | None, told: str) -> tuple[Fact, ...]:
     policy = invariant.policy
     facts = [
         Fact("Severity", invariant.severity.value),
         Fact("Owner", invariant.owner or "nobody"),
+        Fact("Tells", told),
         Fact("Asked", show_schedule(invariant.schedule)),
         Fact("Known for", f"{show_duration(fresh)} after a good run"),
         Fact("Time limit", show_duration(invariant.timeout)),
