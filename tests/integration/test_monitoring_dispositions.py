@@ -68,6 +68,23 @@ def test_a_row_that_stays_counts_once_it_is_older(house: MonitoredFile) -> None:
     assert episode.state is AlertState.FIRING
 
 
+def test_keys_that_a_run_saw_and_the_ledger_could_not_keep_do_not_settle_later(house: MonitoredFile) -> None:
+    """Semantics 4.3, 5.1: the ledger kept the smallest keys of it, and of the others nobody can say that they did not count."""
+    rule = replace(SETTLING, sql="SELECT dispute_id, at FROM refunds ORDER BY id", count_limit=10_050)
+    house.install(rule)
+    with sqlite3.connect(house.file) as connection:
+        rows = [(f"dsp_{number}", "2020-01-01 00:00:00") for number in range(10_100)]
+        connection.executemany("INSERT INTO refunds (dispute_id, at) VALUES (?, ?)", rows)
+    connection.close()
+    cut = house.look_later()
+    assert (cut.outcome, cut.counted, cut.complete) == (Outcome.VIOLATED, 10_050, False)
+    house.execute(f"UPDATE refunds SET at = '{datetime.now(UTC).isoformat()}'")
+    house.install(replace(rule, count_limit=None))
+    whole = house.look_later()
+    # Of the 50 that nobody saw before, those settle that the ledger would have kept.
+    assert whole.counted >= 10_050
+
+
 def test_a_row_that_keeps_itself_young_counts_after_at_most(house: MonitoredFile) -> None:
     """Semantics 5.1: since it was first seen, by the store's clock."""
     house.install(SETTLING)

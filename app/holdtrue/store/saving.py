@@ -167,7 +167,7 @@ def write_standings(connection: Connection, live: Sequence[Live]) -> None:
                 "secret_id": finished.secret_id if ledger else known.secret_id,
                 "key_columns": bodies.words_text(finished.key_columns) if ledger else known.key_columns,
                 "timezone": finished.timezone if ledger else known.timezone,
-                "horizon": finished.horizon if ledger and complete else known.horizon,
+                "horizon": finished.horizon if ledger else known.horizon,
                 "populated_at": populated.at if populated else None,
                 "populated_definition": populated.definition if populated else None,
                 "populated_count": populated.number if populated else None,
