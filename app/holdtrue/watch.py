@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from holdtrue import alerting
+from holdtrue.deadman import Switch
 from holdtrue.errors import StoreError
 from holdtrue.model import Catalog, Decision, Invariant, Situation
 from holdtrue.store import Ends, Review, Store
@@ -40,6 +41,7 @@ class Watch:
         notifiers: Callable[[], Recipients],
         every: timedelta = timedelta(seconds=15),
         prune_every: timedelta = timedelta(hours=1),
+        switch: Switch | None = None,
     ) -> None:
         """Wire the watch; a round is made by ``look``."""
         self._instance = instance
@@ -48,6 +50,7 @@ class Watch:
         self._notifiers = notifiers
         self._every = every
         self._prune_every = prune_every
+        self._switch = switch
         self._pruned_at: datetime | None = None
 
     def look(self) -> Looked:
@@ -60,6 +63,8 @@ class Watch:
 
     def _look(self) -> Looked:
         if self._store.leases.named(LEASE_NAME, self._instance, 3 * self._every) is None:
+            if self._switch is not None:
+                self._switch.held_elsewhere()
             return Looked(held_elsewhere=True)
         catalog = self._catalog()
         if catalog is None:
@@ -84,6 +89,7 @@ class Watch:
         changed += self._lift()
         self._give_up(catalog)
         self._prune(catalog, now)
+        self._ping(catalog, now)
         return Looked(reviewed=reviewed, changed=changed)
 
     def _review(self, row: OverviewRow, invariant: Invariant, ends: Ends, now: datetime) -> tuple[bool, bool]:
@@ -120,6 +126,11 @@ class Watch:
         given_up = self._store.outbox.give_up([one.name for one in catalog.config.messengers])
         if given_up:
             log.warning("messages_given_up", messages=given_up, why="the notifier left the catalog")
+
+    def _ping(self, catalog: Catalog, now: datetime) -> None:
+        """Last of all: a round that failed before, or a store that takes no write, never comes here (semantics 7.7)."""
+        if self._switch is not None and catalog.config.deadman is not None:
+            self._switch.look(catalog.config.deadman, self._store.reads.backlog(), self._every / 2, now)
 
     def _prune(self, catalog: Catalog, now: datetime) -> None:
         if self._pruned_at is None or now - self._pruned_at >= self._prune_every:

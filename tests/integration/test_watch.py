@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 
 from holdtrue.alerting import parse_matchers
-from holdtrue.errors import NotFound
-from holdtrue.model import AlertState, Delivered, Outcome, Reason, Subject
+from holdtrue.deadman import Switch, Why, decide_ping
+from holdtrue.errors import NotFound, StoreUnreachable
+from holdtrue.model import AlertState, Deadman, Delivered, Outcome, Reason, Secret, Subject
 from holdtrue.watch import Looked, Watch
 from scenes import COULD_NOT_LOOK, HELD, Found, Scene, catalog_of, invariant
 
@@ -185,3 +186,72 @@ def test_retention_is_kept_by_the_watch_once_an_hour(scene, monkeypatch):
         scene.pass_time(timedelta(minutes=20))
     assert len(pruned) == 2
     assert pruned[0] == replace(scene.catalog.config.retention)
+
+
+class Listening(Switch):
+    """A switch that notes what the watch found."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__({}, scene.store.now)
+        self.whys: list[Why] = []
+
+    def look(self, config, backlog, slack, now):
+        ping = decide_ping(backlog, None, config.every - slack, now)
+        self.whys.append(ping.why)
+        return ping
+
+
+def switched(scene: Scene, instance: str = "here") -> tuple[Watch, Listening]:
+    """A watch with a dead-man's switch, over the scene's catalog with one declared."""
+    config = replace(scene.catalog.config, deadman=Deadman(Secret("${PING}")))
+    catalog = replace(scene.catalog, config=config)
+    switch = Listening(scene)
+    return Watch(instance=instance, store=scene.store, catalog=lambda: catalog, notifiers=tuple, switch=switch), switch
+
+
+def test_the_watch_pings_also_while_a_monitored_database_is_down(scene):
+    """Semantics 7.7: a monitored database's failure never stops the ping; work that nobody claims does."""
+    watch, switch = switched(scene)
+    scene.look({PAIR: COULD_NOT_LOOK})
+    watch.look()
+    assert switch.whys == [Why.WELL]
+    scene.pass_time(timedelta(minutes=20))
+    watch.look()
+    assert switch.whys == [Why.WELL, Why.OVERDUE]
+    (claim,) = scene.store.leases.acquire(
+        instance="slow", free={"payments": 1}, limit=1, ttl=timedelta(seconds=30), generation=scene.store.catalogs.number()
+    )
+    watch.look()
+    assert claim.database == "payments"
+    assert switch.whys[-1] is Why.WELL
+
+
+def test_only_whoever_has_the_watch_pings(scene):
+    """Semantics 7.7: several instances, one ping."""
+    (first, pinged), (second, idle) = switched(scene, "one"), switched(scene, "two")
+    first.look()
+    second.look()
+    assert (pinged.whys, idle.whys) == ([Why.WELL], [])
+    assert idle.state.elsewhere
+
+
+def test_a_message_that_cannot_be_sent_for_ten_minutes_stops_the_ping(scene):
+    """Semantics 7.7: people would hear nothing of us, so somebody has to be woken from outside."""
+    watch, switch = switched(scene)
+    scene.look({PAIR: BROKEN})
+    watch.look()
+    scene.pass_time(timedelta(minutes=11))
+    watch.look()
+    assert switch.whys == [Why.WELL, Why.OWED]
+
+
+def test_a_store_that_takes_no_write_is_never_pinged_for(scene, monkeypatch):
+    """Semantics 7.7: the round's own lease is the write."""
+    watch, switch = switched(scene)
+
+    def refuse(*_args):
+        raise StoreUnreachable("locked", remedy="wait")
+
+    monkeypatch.setattr(scene.store.leases, "named", refuse)
+    watch.look()
+    assert switch.whys == []

@@ -12,7 +12,7 @@ RULE = re.compile(r"^(\d+\.\d+) ", re.MULTILINE)
 CITED = re.compile(r"[Ss]emantics ((?:\d+(?:\.\d+)?(?:(?:,| and| to|;) )?)+)")
 LATER = {
     "7.4": "grouping on one route",
-    "7.7": "dead-man and canary",
+    "7.7": "the canary",
     "9.6": "the gate",
 }
 """Rules whose capability is not offered yet; docs say so. A rule leaves this list with its capability."""

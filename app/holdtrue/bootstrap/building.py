@@ -14,6 +14,7 @@ from holdtrue.bootstrap.mirroring import mirrors_of
 from holdtrue.bootstrap.service import Address, Notifiers, Parts, Service, promoter, reloader, runner
 from holdtrue.bootstrap.storing import store_url
 from holdtrue.databases import Databases
+from holdtrue.deadman import Switch
 from holdtrue.delivery import Delivery
 from holdtrue.ledger import KeyHasher
 from holdtrue.metrics import Counters, Exposition
@@ -87,6 +88,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
         now=clock.now,
         observer=counters,
     )
+    switch = Switch(environ, clock.now, counted=counters.pinged)
     ticker = make_ticker()
 
     def follow() -> None:
@@ -117,6 +119,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
         reload=reload,
         run_now=runner(store, scheduler.tick_soon),
         promote=promoter(store, lambda: in_force.catalog, clock.now),
+        switch=lambda: switch.state,
         version=__version__,
         token=settings.token.get_secret_value() if settings.token else None,
         mirrors=lambda: mirrors_of(notifiers.clusters(), lambda: in_force.catalog),
@@ -142,6 +145,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
                 catalog=lambda: in_force.catalog,
                 notifiers=told,
                 every=watch_every,
+                switch=switch,
             ),
             delivery=Delivery(
                 store=store,
@@ -159,6 +163,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
                 now=clock.now,
                 pushed=counters.pushed,
             ),
+            switch=switch,
             ticker=ticker,
             faces=faces,
             address=address,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from holdtrue.deadman import SwitchState
 from holdtrue.model import Catalog, Ticket
 from holdtrue.quieting import Mirror
 from holdtrue.store import Store
@@ -51,6 +52,7 @@ class WebService:
     token: str | None = None
     metrics_token: str | None = None
     hosts: frozenset[str] = frozenset()
+    switch: Callable[[], SwitchState] = SwitchState
     mirrors: Callable[[], Sequence[Mirror]] = tuple
 
     @property

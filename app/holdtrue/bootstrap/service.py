@@ -14,6 +14,7 @@ from holdtrue import __version__
 from holdtrue.bootstrap.catalog import CatalogInForce
 from holdtrue.bootstrap.faces import Asked, ReloadResult, WebService
 from holdtrue.databases import Databases
+from holdtrue.deadman import Switch
 from holdtrue.delivery import Delivery
 from holdtrue.errors import NotFound, StoreError
 from holdtrue.metrics import Counters
@@ -53,6 +54,7 @@ class Parts:
     watch: Watch
     delivery: Delivery
     pushing: Pushing
+    switch: Switch
     ticker: BackgroundScheduler
     faces: WebService
     address: Address
@@ -137,6 +139,7 @@ class Service:
         if parts.ticker.running:
             parts.ticker.shutdown(wait=False)
         parts.delivery.stop(grace / 8)
+        parts.switch.stop()
         parts.pushing.stop(grace / 16)
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from holdtrue.catalog.secrets import dialect_of, scheme_of
 from holdtrue.catalog.shapes import Fields, nearest
 from holdtrue.model import (
     DatabaseConfig,
+    Deadman,
     Dialect,
     Freshness,
     Problem,
@@ -33,11 +34,13 @@ def service_config(fields: Fields, environ: Mapping[str, str], problems: list[Pr
     notifiers = [notifier_config(name, one, problems) for name, one in fields.get("notifiers", {}).items()]
     store = fields.get("store")
     retention = fields.get("retention")
+    deadman = fields.get("deadman")
     return ServiceConfig(
         store=StoreConfig(store.get("url", StoreConfig().url)) if store else StoreConfig(),
         databases=tuple(one for one in databases if one is not None),
         notifiers=tuple(one for one in notifiers if one is not None),
         routes=routes_of(fields),
+        deadman=Deadman(**deadman.values) if deadman is not None and "url" in deadman else None,
         retention=Retention(**retention.values) if retention else Retention(),
         external_url=fields.get("external_url", "").rstrip("/"),
     )

@@ -295,6 +295,15 @@ RETENTION: Final = Group(
     ),
 )
 
+DEADMAN: Final = Group(
+    "deadman",
+    (
+        Key("url", Confidential(), "Where it is pinged, as a reference: whoever knows it can ping.", required=True),
+        Key("every", Duration(timedelta(seconds=15), timedelta(hours=1)), "How often it is pinged.", "1m"),
+    ),
+    {"interval": "every", "ping_url": "url"},
+)
+
 CONFIG_FILE: Final = Group(
     "holdtrue.yaml",
     (
@@ -308,6 +317,7 @@ CONFIG_FILE: Final = Group(
             "Who is told of what; the first that matches decides.",
             "everybody, of everything",
         ),
+        Key("deadman", DEADMAN, "A dead-man's switch outside, pinged while Holdtrue does its work."),
         Key("retention", RETENTION, "How long things are kept."),
         Key("external_url", URL, "The dashboard's address as people open it; links in messages begin with it."),
         Key("invariants_folder", SHORT, "The folder of the invariants, relative to this file.", "`invariants`"),

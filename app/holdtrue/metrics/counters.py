@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
@@ -60,6 +61,10 @@ class Counters:
         self._last_push = Gauge(
             names.LAST_PUSH.name, names.LAST_PUSH.help, names.LAST_PUSH.labels, registry=self.registry
         )
+        self._pings = self._counter(names.PINGS)
+        self._last_ping: float | None = None
+        for outcome in ("taken", "failed", "withheld"):
+            self._pings.labels(outcome)
         self._seconds = Histogram(
             names.RUN_SECONDS.name,
             names.RUN_SECONDS.help,
@@ -73,6 +78,12 @@ class Counters:
         """An attempt of ours is over."""
         self._runs.labels(database, outcome.value).inc()
         self._seconds.labels(database).observe(duration.total_seconds())
+
+    def pinged(self, outcome: Literal["taken", "failed", "withheld"]) -> None:
+        """We pinged the dead-man's switch, or had a reason not to."""
+        self._pings.labels(outcome).inc()
+        if outcome == "taken":
+            self._last_ping = time.time()
 
     def missed(self, database: str, due_times: int) -> None:
         """We found that nobody had been there for so many due times."""
@@ -136,6 +147,8 @@ class Counters:
         if (reload := self._reload) is not None:
             yield GaugeMetricFamily(names.RELOAD_OK.name, names.RELOAD_OK.help, value=float(reload[0]))
             yield GaugeMetricFamily(names.RELOAD_AT.name, names.RELOAD_AT.help, value=reload[1].timestamp())
+        if self._last_ping is not None:
+            yield GaugeMetricFamily(names.LAST_PING.name, names.LAST_PING.help, value=self._last_ping)
         lag = GaugeMetricFamily(names.REPLICA_LAG.name, names.REPLICA_LAG.help, labels=names.REPLICA_LAG.labels)
         up = GaugeMetricFamily(names.REPLICA_UP.name, names.REPLICA_UP.help, labels=names.REPLICA_UP.labels)
         for state in self._replica_states():

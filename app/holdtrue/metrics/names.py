@@ -120,6 +120,17 @@ NOTIFICATIONS = Metric(
     "Attempts of this process to send a message: sent, retried (will be tried again) or failed (given up).",
     ("notifier", "outcome"),
 )
+PINGS = Metric(
+    "holdtrue_deadman_pings_total",
+    "counter",
+    "Pings of this process to the dead-man's switch: taken, failed, or withheld since work or a message is overdue.",
+    ("outcome",),
+)
+LAST_PING = Metric(
+    "holdtrue_deadman_last_ping_timestamp_seconds",
+    "gauge",
+    "When this process last pinged the dead-man's switch, and it answered. Absent before the first.",
+)
 PUSHES = Metric(
     "holdtrue_pushes_total",
     "counter",

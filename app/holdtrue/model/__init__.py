@@ -33,6 +33,7 @@ from holdtrue.model.claims import (
 from holdtrue.model.databases import (
     Catalog,
     DatabaseConfig,
+    Deadman,
     Dialect,
     Freshness,
     NotifierConfig,
@@ -138,6 +139,7 @@ __all__ = [
     "Confirming",
     "Cron",
     "DatabaseConfig",
+    "Deadman",
     "Decision",
     "Delivered",
     "Description",

@@ -126,6 +126,14 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class Deadman:
+    """A dead-man's switch outside: it wakes somebody when it is not pinged (semantics 7.7)."""
+
+    url: Secret
+    every: timedelta = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceConfig:
     """All that ``holdtrue.yaml`` says."""
 
@@ -133,6 +141,7 @@ class ServiceConfig:
     databases: tuple[DatabaseConfig, ...] = ()
     notifiers: tuple[NotifierConfig, ...] = ()
     routes: tuple[Route, ...] = ()
+    deadman: Deadman | None = None
     retention: Retention = field(default_factory=Retention)
     external_url: str = ""
 

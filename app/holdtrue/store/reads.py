@@ -338,8 +338,17 @@ class Reads:
                 .group_by(messages.c.notifier)
             ).all()
             free = or_(entries.c.lease_until.is_(None), entries.c.lease_until < now)
+            # A database with runs under way has no place free: what waits for it does not wait for us.
+            busy = select(entries.c.database).where(entries.c.lease_until >= now)
             due = connection.execute(
-                select(func.min(entries.c.claimable_at)).where(and_(entries.c.claimable_at <= now, free))
+                select(func.min(entries.c.claimable_at)).where(
+                    and_(
+                        entries.c.claimable_at <= now,
+                        entries.c.retired_at.is_(None),
+                        free,
+                        entries.c.database.not_in(busy),
+                    )
+                )
             ).scalar()
         return Backlog(
             owed_since=min((since for _, since, _, _ in owed), default=None),

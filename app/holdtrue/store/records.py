@@ -253,7 +253,10 @@ class CatalogStatus:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What the watch asks before it pings (semantics 7.7): the oldest owed message and the oldest unclaimed due time."""
+    """What the watch asks before it pings (semantics 7.7): since when the oldest message is owed and work is due.
+
+    ``due_since`` is the oldest unclaimed due time of a database that no run is under way on.
+    """
 
     owed_since: datetime | None
     due_since: datetime | None

@@ -390,6 +390,7 @@ def _health(service: WebService, judged: tuple[Judged, ...], now: datetime) -> M
         given_up=tuple(one.message for one in reads.deliveries(50, (MessageState.FAILED,))),
         backlog=reads.backlog(),
         dialect=service.store.dialect,
+        switch=service.switch(),
         now=now,
     )
 

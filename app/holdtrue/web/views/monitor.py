@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from holdtrue.deadman import SwitchState
 from holdtrue.model import Catalog, Generation, Message, MessageState
 from holdtrue.store.records import Backlog, InstanceRow, OverviewRow
 from holdtrue.web.views.parts import When, when, when_or_none
@@ -65,6 +66,7 @@ def monitor_health(
     given_up: Sequence[Message],
     backlog: Backlog,
     dialect: str,
+    switch: SwitchState,
     now: datetime,
 ) -> MonitorHealth:
     """How the monitor itself is. It is asked in the store, never at a monitored database."""
@@ -74,6 +76,7 @@ def monitor_health(
         _claims(rows, now),
         _deliveries(totals, newest, given_up, backlog, now),
         Vital("Store", "well", "readable", dialect),
+        *_switch(catalog, switch, now),
     )
     order: tuple[Well, ...] = ("bad", "warn", "well")
     return MonitorHealth(vitals, min((one.well for one in vitals), key=order.index))
@@ -105,6 +108,21 @@ def _line(row: InstanceRow, now: datetime) -> InstanceLine:
         row.reload.generation if row.reload is not None else None,
         row.reload.problems if row.reload is not None else (),
     )
+
+
+def _switch(catalog: Catalog | None, state: SwitchState, now: datetime) -> tuple[Vital, ...]:
+    """The dead-man's switch, where one is declared, as this instance knows it."""
+    if catalog is None or catalog.config.deadman is None:
+        return ()
+    name = "Dead-man's switch"
+    at = when_or_none(state.taken_at, now)
+    if state.problem:
+        return (Vital(name, "bad", "not pinged", state.problem.removeprefix("not pinged: "), at),)
+    if state.elsewhere:
+        return (Vital(name, "well", "another instance", "has the watch, and pings"),)
+    if state.taken_at is None:
+        return (Vital(name, "warn", "not pinged yet", "by this instance"),)
+    return (Vital(name, "well", "pinged", "", at),)
 
 
 def _instances(instances: Sequence[InstanceRow], now: datetime) -> Vital:
