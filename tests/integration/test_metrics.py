@@ -407,6 +407,7 @@ def test_every_name_that_is_exposed_is_listed_and_every_listed_one_is_exposed(tm
     counters = Counters(version="1", replica_states=lambda: [Replica("payments", "r1", True, timedelta(seconds=1))])
     counters.reloaded(successful=True, at=scene.clock(), generation=1)
     counters.tells([("cluster", "am-1:9093")])
+    counters.pinged("taken")
     exposed = {
         name.removesuffix("_bucket").removesuffix("_count").removesuffix("_sum")
         for name in scrape(exposition_of(scene, counters))

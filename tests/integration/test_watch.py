@@ -219,7 +219,11 @@ def test_the_watch_pings_also_while_a_monitored_database_is_down(scene):
     watch.look()
     assert switch.whys == [Why.WELL, Why.OVERDUE]
     (claim,) = scene.store.leases.acquire(
-        instance="slow", free={"payments": 1}, limit=1, ttl=timedelta(seconds=30), generation=scene.store.catalogs.number()
+        instance="slow",
+        free={"payments": 1},
+        limit=1,
+        ttl=timedelta(seconds=30),
+        generation=scene.store.catalogs.number(),
     )
     watch.look()
     assert claim.database == "payments"

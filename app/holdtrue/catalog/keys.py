@@ -315,7 +315,7 @@ CONFIG_FILE: Final = Group(
             "routes",
             ListOf(ROUTE, 1),
             "Who is told of what; the first that matches decides.",
-            "everybody, of everything",
+            "everybody, of all",
         ),
         Key("deadman", DEADMAN, "A dead-man's switch outside, pinged while Holdtrue does its work."),
         Key("retention", RETENTION, "How long things are kept."),

@@ -167,6 +167,8 @@ METRICS = (
     MISSED,
     LOST,
     NOTIFICATIONS,
+    PINGS,
+    LAST_PING,
     PUSHES,
     LAST_PUSH,
 )
