@@ -61,12 +61,15 @@ def settle_on_newest(claim: Claim, invariant: Invariant, now: datetime) -> Claim
     if claim.kind is not RunKind.SCHEDULED:
         return claim
     schedule, first = invariant.schedule, claim.due_at
-    newest, missed = due_between(schedule, claim.invariant, claim.database, first, now)
-    if not missed:
+    # What a schedule would have been due at before it was put in force was never due.
+    following = claim.resumes_at or next_due(schedule, claim.invariant, claim.database, first)
+    if following > now:
         return claim
-    if claim.attempt > 1:
-        first = next_due(schedule, claim.invariant, claim.database, first)
-        newest, missed = due_between(schedule, claim.invariant, claim.database, first, now)
+    newest, missed = due_between(schedule, claim.invariant, claim.database, following, now)
+    if claim.attempt == 1:
+        missed += 1
+    else:
+        first = following
     return replace(claim, due_at=newest, attempt=1, tried_at=None, missed=missed, missed_from=first if missed else None)
 
 

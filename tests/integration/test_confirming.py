@@ -99,3 +99,36 @@ def test_another_process_makes_the_second_run(house: MonitoredFile) -> None:
     house.restart()
     confirm(house)
     assert told(house) == ["confirming", "fired"]
+
+
+def ask(house: MonitoredFile) -> None:
+    """Somebody asks for a run ten seconds after the first reading."""
+    house.now += timedelta(seconds=10)
+    house.store.leases.ask(RULE.name, "payments")
+    assert not house.look().dropped
+
+
+def test_a_run_asked_for_too_soon_takes_nothing_from_what_both_readings_counted(house: MonitoredFile) -> None:
+    """Semantics 5.2: the key was away only while somebody asked."""
+    house.now += timedelta(microseconds=123_457)
+    house.settle("a", 2)
+    house.look_later()
+    house.execute("DELETE FROM refunds")
+    house.settle("b", 2)
+    ask(house)
+    house.execute("DELETE FROM refunds")
+    house.settle("a", 2)
+    run = confirm(house)
+    assert (run.kind, run.again) == (RunKind.CONFIRMING, 1)
+    assert told(house) == ["confirming", "fired"]
+
+
+def test_a_run_asked_for_too_soon_is_no_first_reading_of_what_it_found(house: MonitoredFile) -> None:
+    """Semantics 5.2: what both found of it would be proven within a moment; the next scheduled run tells."""
+    house.settle("a", 2)
+    house.look_later()
+    house.execute("DELETE FROM refunds")
+    house.settle("b", 2)
+    ask(house)
+    assert confirm(house).again is None
+    assert told(house) == ["confirming"]

@@ -239,6 +239,53 @@ def test_a_new_schedule_does_not_wait_for_the_attempts_of_the_former(attempting:
     attempting.agree()
 
 
+def test_a_new_schedule_waits_no_longer_because_somebody_asked_or_an_attempt_was_under_way(
+    attempting: Attempting,
+) -> None:
+    """Semantics 2.4, 1.3: what ends meanwhile leaves its first due time where it was."""
+    house = attempting.house
+    house.install(entry())
+    for minutes in (0, 1, 3):
+        attempting.at(minutes)
+        attempting.run(Outcome.ERRORED)
+    attempting.at(7)
+    under_way = attempting.claim()
+    house.install(entry(schedule_key="every 60s", upcoming_due=NOON + 8 * MINUTE))
+    long = replace(attempting.finished(under_way, Outcome.ERRORED), retry_at=NOON + 14 * MINUTE, tried_at=NOON)
+    assert not house.save(long)[0].dropped
+    house.store.leases.ask("rule", DATABASE)
+    (claim,) = house.claim()
+    assert claim.kind is RunKind.ASKED
+    assert not house.save(attempting.finished(claim, Outcome.HELD))[0].dropped
+    attempting.at(8)
+    (claim,) = house.claim()
+    assert (claim.due_at, claim.attempt, claim.resumes_at) == (NOON, 5, NOON + 8 * MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("tried", "minutes", "found"),
+    [(False, 4.6, (0, 0)), (True, 4.6, (0, 0)), (False, 6.2, (6, 2, 0)), (True, 6.2, (6, 1, 5)), (True, 5, (5, 0))],
+)
+def test_a_new_schedule_missed_nothing_before_it_was_put_in_force(
+    attempting: Attempting, tried: bool, minutes: float, found: tuple[int, ...]
+) -> None:
+    """Semantics 2.4, 2.5, 1.3: what is owed already is run, and the new schedule goes on from its first due time.
+
+    ``found``: the due time that is run, how many were missed, and since when, in minutes after noon.
+    """
+    house = attempting.house
+    house.install(entry())
+    if tried:
+        attempting.run(Outcome.ERRORED)
+    attempting.at(4.5)
+    house.install(entry(schedule_key="every 60s", upcoming_due=NOON + 5 * MINUTE))
+    attempting.at(minutes)
+    (claim,) = house.claim()
+    settled = settle_on_newest(claim, replace(invariant(), schedule=Interval(MINUTE)), house.clock.now)
+    since = () if settled.missed_from is None else ((settled.missed_from - NOON) // MINUTE,)
+    assert ((settled.due_at - NOON) // MINUTE, settled.missed, *since) == found
+
+
 def test_a_run_asked_for_between_two_attempts_is_a_row_and_a_point_of_its_own(attempting: Attempting) -> None:
     """Semantics 2.4, 11.1: and the newest span stays the newest."""
     house = attempting.house

@@ -146,6 +146,28 @@ def test_no_confirming_run_is_made_where_the_schedule_comes_first(wanting: Wanti
     assert claim.kind is RunKind.SCHEDULED
 
 
+def test_an_attempt_that_waits_holds_no_confirmation_up(wanting: Wanting) -> None:
+    """Semantics 5.2, 2.4: the first reading was asked for between two attempts; it is confirmed at its own time."""
+    house = wanting.house
+    house.install(entry())
+    (claim,) = house.claim()
+    later = {"retry_at": NOON + 10 * HALF, "tried_at": NOON}
+    assert not house.save(house.finished(claim, Outcome.ERRORED, **later))[0].dropped
+    house.clock.forward(HALF / 2)
+    house.store.leases.ask("rule", DATABASE)
+    (claim,) = house.claim()
+    wanting.wants = Confirmation(NOON + 2 * HALF, 7)
+    wanting.save(claim, Outcome.VIOLATED)
+    house.clock.forward(2 * HALF)
+    (claim,) = house.claim()
+    assert (claim.kind, claim.due_at, claim.confirms) == (RunKind.CONFIRMING, NOON + 2 * HALF, 7)
+    wanting.wants = None
+    wanting.save(claim, Outcome.VIOLATED)
+    house.clock.now = NOON + 10 * HALF
+    (claim,) = house.claim()
+    assert (claim.kind, claim.due_at, claim.attempt) == (RunKind.SCHEDULED, NOON, 2)
+
+
 def test_another_definition_is_run_at_once_instead_of_confirming_the_former(wanting: Wanting) -> None:
     """Semantics 1.3, 5.2, 6."""
     house = wanting.house

@@ -11,6 +11,7 @@ from histories import MINUTE, START, History
 from holdtrue.alerting import verdict
 from holdtrue.alerting.confirmation import NOT_LOOKED
 from holdtrue.ledger import compare, counted_again
+from holdtrue.ledger.keys import rank
 from holdtrue.model import (
     AlertState,
     Confirmation,
@@ -258,6 +259,57 @@ def test_another_text_starts_anew() -> None:
     assert decision.confirm.run == 3
 
 
+def test_rows_that_only_another_text_no_longer_finds_are_not_called_transient() -> None:
+    """Semantics 1.2, 5.2: nobody looked a second time for what the first reading found."""
+    story = confirming()
+    story.violated(3, new=3)
+    story.rule = replace(story.rule, definition="d2")
+    story.held(after=MINUTE, kind=RunKind.ASKED)
+    assert story.told == []
+    assert story.episodes[1].ending is Ending.NEVER_FIRED
+    assert names(story) == ["confirming", "ended"]
+    assert "the definition changed" in story.events[-1].detail
+
+
+def test_growth_that_only_another_text_no_longer_finds_is_not_called_transient() -> None:
+    """Semantics 1.2, 5.2."""
+    story = firing(resolve_after=2)
+    story.violated(4, new=3, again=1)
+    story.rule = replace(story.rule, definition="d2")
+    story.held(after=MINUTE, kind=RunKind.ASKED)
+    assert names(story)[-2:] == ["confirming", "definition changed"]
+    assert (story.alert.state, story.alert.confirming) == (AlertState.FIRING, None)
+
+
+def test_rows_that_somebody_accepted_between_the_readings_are_named() -> None:
+    """Semantics 5.2, 5.4: they are there still, and only do not count."""
+    story = confirming()
+    story.violated(3, new=3)
+    second(story, Outcome.HELD, waived=3)
+    assert story.events[-1].detail == "the second run held; still returned: 3 waived"
+
+
+def test_a_run_that_was_cut_short_before_what_had_grown_neither_confirms_nor_denies_it() -> None:
+    """Semantics 3.4, 5.2: a key in common says nothing of a growth that it did not come to."""
+    story = firing()
+    story.violated(4, new=3, again=1)
+    second(story, Outcome.VIOLATED, 1, again=1, complete=False)
+    assert names(story)[-1] == "confirming"
+    assert story.told == [Reason.FIRED]
+    story.violated(4, again=4, again_new=3)
+    assert story.told == [Reason.FIRED, Reason.WORSENED]
+    assert story.events[-1].marks == ()
+
+
+def test_growth_that_a_scheduled_run_was_cut_short_before_is_told_unconfirmed() -> None:
+    """Semantics 3.4, 5.2: not looking is not denying."""
+    story = firing()
+    story.violated(4, new=3, again=1)
+    story.violated(1, again=1, complete=False)
+    assert story.told == [Reason.FIRED, Reason.WORSENED]
+    assert story.events[-1].marks == (Mark.UNCONFIRMED,)
+
+
 def test_until_it_is_confirmed_the_verdict_says_so() -> None:
     """Semantics 5.2, 6."""
     story = confirming()
@@ -316,3 +368,24 @@ def test_a_key_that_did_not_count_the_first_time_is_not_confirmed() -> None:
     one = tally(rows_of(["a"]))
     comparison = compare(before, one, complete=True, now=START, secret_id="s", timezone="UTC")
     assert counted_again(before, one, comparison, None) == (0, 0)
+
+
+def test_of_a_sample_finding_no_key_in_common_denies_nothing() -> None:
+    """Semantics 4.3, 5.2: the first run's only key may be among those that the second one did not keep."""
+    keys = [f"k{number}" for number in range(9)]
+    largest = max(keys, key=lambda one: rank(key_of(one)))
+    _, found = ledger_after(tally(rows_of([largest])), tally(rows_of(keys), limit=3))
+    assert found[-1] == (None, 0)
+
+
+def test_a_run_between_the_two_readings_changes_nothing_of_what_they_have_in_common() -> None:
+    """Semantics 5.2: somebody asked too soon. What went then and is back was counted twice; what came then was not."""
+    before, _ = ledger_after(*[tally(rows_of(keys)) for keys in (["a"], ["b"])])
+
+    def again(*keys: str) -> int | None:
+        one = tally(rows_of(keys))
+        comparison = compare(before, one, complete=True, now=START + 2 * MINUTE, secret_id="s", timezone="UTC")
+        return counted_again(before, one, comparison, None, START).keys
+
+    assert (again("a"), again("a", "b"), again("c")) == (1, 1, 0)
+    assert again("b") is None

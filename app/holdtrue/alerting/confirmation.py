@@ -81,8 +81,14 @@ def begin(steps: Steps, run: Run, invariant: Invariant, now: datetime, *, found:
 def not_again(run: Run) -> str:
     """Why a first reading was transient, in words."""
     if run.outcome is Outcome.HELD:
-        return "the second run held"
+        return f"the second run held{not_counted(run)}"
     return f"no key of the first run is among the {run.show_count()} of the second"
+
+
+def not_counted(run: Run) -> str:
+    """Rows that are there and do not count are no fix, and must not look like one."""
+    beside = [f"{count} {word}" for count, word in ((run.settling, "settling"), (run.waived, "waived")) if count]
+    return f"; still returned: {', '.join(beside)}" if beside else ""
 
 
 def wanted(alert: Episode | None, run: Run, now: datetime) -> Confirmation | None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from holdtrue.alerting.confirmation import AWAITED, NOT_LOOKED, Reading, begin, not_again, read_again, wanted
+from holdtrue.alerting.confirmation import (
+    AWAITED,
+    NOT_LOOKED,
+    Reading,
+    begin,
+    not_again,
+    not_counted,
+    read_again,
+    wanted,
+)
 from holdtrue.alerting.episodes import Steps
 from holdtrue.alerting.health import reason_of, standing_after
 from holdtrue.alerting.redefinition import end_of, held_in_a_row
@@ -200,10 +209,13 @@ def _maybe_worsen(steps: Steps, run: Run, invariant: Invariant, now: datetime) -
         worse = _worse(steps.become(confirming=None), run, invariant, now, count=episode.count)
         return worse or (steps.become(confirming=None).change(), "still violated")
     reading = read_again(run, first, invariant) if first is not None else None
-    twice = min(first.count, episode.count) if first is not None and reading is Reading.CONFIRMED else 0
+    twice = min(first.count, run.counted) if first is not None and reading is Reading.CONFIRMED else 0
     worse = _worse(steps.become(confirming=None), run, invariant, now, count=twice)
     if worse is not None:
         return worse
+    if reading is Reading.CONFIRMED and not run.complete:
+        # Cut short before it saw what had grown: a key in common says nothing of that.
+        reading = Reading.NONE
     if reading is Reading.NONE and run.kind is not RunKind.SCHEDULED:
         return steps.change(), AWAITED
     if reading is Reading.NONE:
@@ -274,27 +286,26 @@ def _held(
     steps = Steps(alert).become(
         last_run=_run_of(run), count=run.counted, count_complete=True, held_in_a_row=held, violated_in_a_row=0
     )
-    if alert.state is AlertState.PENDING and alert.confirming is not None:
+    # What another text no longer finds may be there still.
+    redefined = alert.definition != run.definition
+    if alert.state is AlertState.PENDING and alert.confirming is not None and not redefined:
         ended = steps.end(Ending.TRANSIENT, now).step("transient", now, detail=not_again(run), run=_run_of(run))
         return ended.change(), "transient"
     if alert.state is AlertState.PENDING:
         detail = "held before it had to fire"
+        if redefined:
+            detail = "the definition changed, and the new one held, before it had to fire"
         return steps.end(Ending.NEVER_FIRED, now).step("ended", now, detail=detail, run=_run_of(run)).change(), detail
     if held < invariant.policy.resolve_after and alert.confirming is not None:
-        steps = steps.become(confirming=None).step("transient", now, detail=not_again(run), run=_run_of(run))
+        name, detail = ("definition changed", "the new one held") if redefined else ("transient", not_again(run))
+        steps = steps.become(confirming=None).step(name, now, detail=detail, run=_run_of(run))
     if held < invariant.policy.resolve_after:
         return steps.change(), f"held in {held} of {invariant.policy.resolve_after} runs in a row"
     open_for = show_duration(now - (alert.fired_at or alert.opened_at))
     runs = "1 complete run" if held == 1 else f"{held} complete runs in a row"
-    detail = f"held in {runs}; was firing for {open_for}, at most {alert.peak} counted{_not_counted(run)}"
+    detail = f"held in {runs}; was firing for {open_for}, at most {alert.peak} counted{not_counted(run)}"
     ending, reason = Ending.RESOLVED, Reason.RESOLVED
-    if alert.definition != run.definition:
+    if redefined:
         ending, reason, changed = end_of(run, former, alert.peak if held > 1 else counted_before)
         detail = f"{detail}; {changed}" if ending is Ending.RESOLVED else changed
     return steps.end(ending, now).tell(reason, now, detail=detail, run=_run_of(run)).change(), reason.value
-
-
-def _not_counted(run: Run) -> str:
-    """Rows that are there and do not count are no fix, and must not look like one."""
-    beside = [f"{count} {word}" for count, word in ((run.settling, "settling"), (run.waived, "waived")) if count]
-    return f"; still returned: {', '.join(beside)}" if beside else ""

@@ -15,7 +15,8 @@ class Claim:
     ``missed`` are the earlier due times nobody was there for, from ``missed_from`` on; ``definition`` and ``generation`` are
     those in force at the claim: a result counts only for them. ``entry`` is the store's own number of the pair.
     ``tried_at`` is when the first attempt at this due time ended (semantics 2.4); ``confirms`` the run that a confirming one
-    is the second reading of (semantics 5.2).
+    is the second reading of (semantics 5.2). ``resumes_at`` is the first due time of a schedule that was put in force while
+    this due time was owed already: those before it are not of that schedule.
     """
 
     invariant: str
@@ -32,6 +33,7 @@ class Claim:
     entry: int = 0
     tried_at: datetime | None = None
     confirms: int | None = None
+    resumes_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

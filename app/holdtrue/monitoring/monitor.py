@@ -316,11 +316,13 @@ def _first_replica(claim: Claim, before: Before) -> str:
 
 
 def _counted_again(run: Run, invariant: Invariant, looked: _Looked, before: Before) -> Run:
-    """The run, with how many of its keys the good run before it had counted too (semantics 5.2)."""
+    """The run, with how many of its keys the first reading, or the good run before it, had counted too (semantics 5.2)."""
     if invariant.confirm is None or not run.good or looked.examined is None:
         return run
-    told_at = before.alert.told_at if before.alert is not None else None
-    again = ledger.counted_again(before.ledger, looked.examined.tallied, looked.comparison, told_at)
+    alert = before.alert
+    told_at = alert.told_at if alert is not None else None
+    since = alert.confirming.since if alert is not None and alert.confirming is not None else None
+    again = ledger.counted_again(before.ledger, looked.examined.tallied, looked.comparison, told_at, since)
     return replace(run, again=again.keys, again_new=again.new)
 
 

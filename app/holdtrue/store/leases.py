@@ -202,4 +202,5 @@ def _claim_of(row: Row[Any], until: datetime, now: datetime) -> Claim:
         entry=row.id,
         tried_at=None if extra else row.tried_at,
         confirms=row.extra_for if extra and row.extra_kind == RunKind.CONFIRMING.value else None,
+        resumes_at=None if extra else row.upcoming_due,
     )

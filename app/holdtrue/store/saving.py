@@ -200,6 +200,9 @@ def _finish(one: Live) -> Values:
             raise ValueError(f"the due time after {finished.run.due_at} cannot be {finished.next_due}")
         retry_at, attempts, tried_at, upcoming = None, 0, None, None
         last_due = finished.run.due_at if last_due is None else max(last_due, finished.run.due_at)
+    owed = retry_at or next_due
+    if retry_at is not None and upcoming is not None:
+        owed = min(owed, upcoming)  # a changed schedule's first due time does not wait for an attempt at a former one
     extra_kind, extra_for = entry.extra_kind, entry.extra_for
     if extra_due is not None and extra_kind == RunKind.CONFIRMING.value:
         extra_due = None  # wanted still if the decision says so
@@ -207,9 +210,8 @@ def _finish(one: Live) -> Values:
         extra_kind = extra_for = None
         # A run that somebody asked for keeps its place: once it is over the confirmation is wanted again. The scheduled run
         # that comes first is itself the second reading.
-        if one.confirm is not None and retry_at is None and one.confirm.due_at < next_due:
+        if one.confirm is not None and finished.retry_at is None and one.confirm.due_at < owed:
             extra_due, extra_kind, extra_for = one.confirm.due_at, RunKind.CONFIRMING.value, one.confirm.run
-    owed = retry_at or next_due
     return {
         "id": entry.id,
         "next_due": next_due,
