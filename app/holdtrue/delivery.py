@@ -29,7 +29,7 @@ from holdtrue.model import (
     Thread,
     Undelivered,
 )
-from holdtrue.notifiers import MAY_HAVE_ARRIVED, Notifier
+from holdtrue.notifiers import MAY_HAVE_ARRIVED, Gathering, Notifier
 from holdtrue.store import Store
 from holdtrue.store.records import OwedMessage
 
@@ -109,7 +109,14 @@ class Delivery:
         if not free:
             return 0
         until = time.monotonic() + self._lease.total_seconds()
-        claimed = self._store.outbox.claim(instance=self._instance, limit=BATCH, ttl=self._lease, notifiers=free)
+        built = self._notifiers()
+        claimed = self._store.outbox.claim(
+            instance=self._instance,
+            limit=BATCH,
+            ttl=self._lease,
+            notifiers=free,
+            gathering=[name for name in free if isinstance(built.get(name), Gathering)],
+        )
         by_notifier: dict[str, list[OwedMessage]] = {}
         for owed in claimed:
             by_notifier.setdefault(owed.message.notifier, []).append(owed)
@@ -152,14 +159,40 @@ class Delivery:
         return self._threads[name]
 
     def _send_all(self, name: str, owed: Sequence[OwedMessage], until: float) -> None:
-        for one in owed:
+        for shared in _shared(owed):
+            one = shared[0]
             try:
-                self._send(name, one, until)
+                if len(shared) > 1:
+                    self._send_together(name, shared, until)
+                else:
+                    self._send(name, one, until)
             except StoreError as problem:
                 # Nothing is lost: the claim ends by itself, and the message is sent again, marked as a possible repeat.
                 log.warning("delivery_not_marked", notifier=name, problem=type(problem).__name__)
             except Exception as problem:  # noqa: BLE001 - one message must not take the others with it; its claim ends too
                 log.error("delivery_failed", notifier=name, message=one.message.id, problem=type(problem).__name__)
+
+    def _send_together(self, name: str, owed: Sequence[OwedMessage], until: float) -> None:
+        """One message for all; each is marked by its own key, so each keeps its order and its end (semantics 7.4)."""
+        notifier = self._notifiers().get(name)
+        paused = self._paused.get(name, 0.0) > time.monotonic()
+        if self._stopped.is_set() or paused or time.monotonic() >= until or not isinstance(notifier, Gathering):
+            for one in owed:
+                self._send(name, one, until)
+            return
+        now = self._store.now()
+        pairs = [(row.standing, row.unchecked) for row in self._store.reads.overview()]
+        result = notifier.deliver_group([self._parcel(one, now) for one in owed], tuple(alerting.unreachable(pairs)))
+        if isinstance(result, Delivered):
+            result = replace(result, thread=None)
+        # They wait together for their next try, so that they share that one too.
+        tried = max(owed, key=lambda one: one.message.attempts)
+        retry_at, what = self._after(name, tried, result, self._store.now())
+        for one in owed:
+            self._store.outbox.mark(one.message, result, next_try_at=retry_at)
+        self._count(name, what)
+        if isinstance(result, Undelivered):
+            log.warning("notifications_not_sent", notifier=name, alerts=len(owed), problem=result.sentence)
 
     def _send(self, name: str, owed: OwedMessage, until: float) -> None:
         notifier = self._notifiers().get(name)
@@ -255,6 +288,14 @@ class Delivery:
             self.outcomes[name, what] += 1
         if self._notified is not None:
             self._notified(name, what)
+
+
+def _shared(owed: Sequence[OwedMessage]) -> list[list[OwedMessage]]:
+    """Those that share a message together, the others alone, in the order given."""
+    found: dict[tuple[int, int], list[OwedMessage]] = {}
+    for one in owed:
+        found.setdefault((one.shares, 0 if one.shares else one.message.id), []).append(one)
+    return list(found.values())
 
 
 def _marked(message: Message) -> Message:

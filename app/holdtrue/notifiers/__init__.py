@@ -4,13 +4,14 @@ from holdtrue.notifiers.alertmanager import Alertmanager, Member, Problem
 from holdtrue.notifiers.alertmanager_alerts import Labels, StateAlert, bodies, of_database, of_episode
 from holdtrue.notifiers.alertmanager_silences import LabelMatch, SilenceAnswer, expire, silence
 from holdtrue.notifiers.kinds import KINDS, STATE_KEEPERS, build_notifier, build_state_keeper
-from holdtrue.notifiers.notifier import MAY_HAVE_ARRIVED, Notifier
+from holdtrue.notifiers.notifier import MAY_HAVE_ARRIVED, Gathering, Notifier
 
 __all__ = [
     "KINDS",
     "MAY_HAVE_ARRIVED",
     "STATE_KEEPERS",
     "Alertmanager",
+    "Gathering",
     "LabelMatch",
     "Labels",
     "Member",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Collection, Sequence
+from typing import Protocol, runtime_checkable
 
 from holdtrue.model import Delivered, Parcel, Undelivered
 
@@ -39,4 +40,20 @@ class Notifier(Protocol):
 
     def describe_limits(self) -> str:
         """What this kind cannot do, for people; empty if nothing."""
+        ...
+
+
+@runtime_checkable
+class Gathering(Protocol):
+    """A notifier that can tell of many episodes in one message (semantics 7.4).
+
+    A kind without it, such as one that opens an incident for each episode, is given every parcel by itself.
+    """
+
+    def deliver_group(self, parcels: Sequence[Parcel], unreachable: Collection[str]) -> Delivered | Undelivered:
+        """Tell of all of them at once: every one, none cut off.
+
+        What follows in one of the episodes is told by itself, so no thread is given back. ``unreachable`` are the databases
+        of which no replica can be asked.
+        """
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from slack_sdk import WebClient
@@ -17,6 +17,7 @@ from holdtrue.errors import SettingsRefused
 from holdtrue.model import Delivered, NotifierConfig, Parcel, Reason, Secret, Thread, Undelivered
 from holdtrue.notifiers.notifier import MAY_HAVE_ARRIVED, Notifier
 from holdtrue.notifiers.slack_blocks import Content, main_message, reply, text_alone
+from holdtrue.notifiers.slack_digest import digest
 
 _TIME_LIMIT = 10
 _CODE = re.compile(r"[a-z0-9_]{1,64}")
@@ -129,6 +130,15 @@ class SlackBot:
         """Post the episode's message, or edit it and answer in its thread."""
         return _as_data(lambda: self._deliver(parcel))
 
+    def deliver_group(self, parcels: Sequence[Parcel], unreachable: Collection[str]) -> Delivered | Undelivered:
+        """Post one message that lists them all."""
+
+        def post() -> Delivered:
+            self._post(parcels[0], digest(parcels, unreachable))
+            return Delivered(note=f"one message for {len(parcels)} alerts")
+
+        return _as_data(post)
+
     def redraw(self, parcel: Parcel) -> Delivered | Undelivered:
         """Edit the episode's message, if there is one."""
         thread = parcel.thread
@@ -186,7 +196,7 @@ class SlackBot:
                 raise refusal from None
         try:
             # An empty list takes the blocks of an edited message away: else the old ones would stay over the new text.
-            return send(client, text=text_alone(parcel), blocks=[])
+            return send(client, text=content.alone or text_alone(parcel), blocks=[])
         except SlackApiError as problem:
             raise _refusal_of(problem) from None
 
@@ -208,20 +218,24 @@ class SlackWebhook:
 
     def deliver(self, parcel: Parcel) -> Delivered | Undelivered:
         """Post a message of its own for the event."""
-        return _as_data(lambda: self._deliver(parcel))
+        return _as_data(lambda: self._deliver(parcel, main_message(parcel)))
+
+    def deliver_group(self, parcels: Sequence[Parcel], unreachable: Collection[str]) -> Delivered | Undelivered:
+        """Post one message that lists them all."""
+        content = digest(parcels, unreachable)
+        return _as_data(lambda: self._deliver(parcels[0], content))
 
     def redraw(self, parcel: Parcel) -> Delivered | Undelivered:  # noqa: ARG002 - there is nothing it could edit
         """Nothing: what was posted stays as it is."""
         return Delivered(note="an incoming webhook cannot edit")
 
-    def _deliver(self, parcel: Parcel) -> Delivered:
-        content = main_message(parcel)
+    def _deliver(self, parcel: Parcel, content: Content) -> Delivered:
         try:
             self._send(text=content.text, blocks=list(content.blocks))
         except _Refusal as refusal:
             if refusal.code not in _REFUSED_CONTENT:
                 raise
-            self._send(text=text_alone(parcel), blocks=None)
+            self._send(text=content.alone or text_alone(parcel), blocks=None)
         return Delivered()
 
     def _send(self, *, text: str, blocks: list[dict[str, Any]] | None) -> None:

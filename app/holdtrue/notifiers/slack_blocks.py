@@ -62,10 +62,14 @@ _SAID = {
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """One message: ``text`` is what notifications and text-only clients show, and is always there."""
+    """One message: ``text`` is what notifications and text-only clients show, and is always there.
+
+    ``alone`` is sent instead when Slack refuses the blocks; empty: `text_alone` of the parcel.
+    """
 
     text: str
     blocks: tuple[Block, ...]
+    alone: str = ""
 
 
 def main_message(parcel: Parcel) -> Content:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, case, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, or_, select, true, update
 
-from holdtrue.model import Delivered, Message, MessageState, Undelivered
+from holdtrue.model import Delivered, Message, MessageState, Subject, Undelivered
 from holdtrue.store import bodies, rows
 from holdtrue.store.among import among
 from holdtrue.store.bulk import update_many
 from holdtrue.store.columns import Values
 from holdtrue.store.engine import StoreEngine
+from holdtrue.store.gathering import MOST, WINDOW, Opening, gather
 from holdtrue.store.overtaking import Turn, Waiting, next_turn
 from holdtrue.store.records import Hold, OwedMessage
 from holdtrue.store.situations import EPISODES, known_of
-from holdtrue.store.tables import episodes, events, messages, samples, threads
+from holdtrue.store.tables import entries, episodes, events, messages, samples, threads
 
 NOTIFIER_LEFT = "the notifier left the catalog"
 
@@ -42,12 +43,20 @@ class Outbox:
         self._hold = hold
 
     def claim(
-        self, *, instance: str, limit: int, ttl: timedelta, notifiers: Collection[str]
+        self,
+        *,
+        instance: str,
+        limit: int,
+        ttl: timedelta,
+        notifiers: Collection[str],
+        gathering: Collection[str] = (),
     ) -> tuple[OwedMessage, ...]:
         """Claim what is to be sent now, at most ``limit`` for each notifier, the longest owed first (semantics 7.3).
 
         Per (episode, notifier) one message is claimed at a time, and the newest: older ones become superseded, and their
-        reasons are the claimed one's ``overtook``. What comes back is what is true at the claim: episode, sample, thread.
+        reasons are the claimed one's ``overtook``. Of the ``gathering`` notifiers, which can tell of many episodes at once,
+        more than a few that begin together are claimed to share one message (semantics 7.4). What comes back
+        is what is true at the claim: episode, sample, thread.
         """
         if not notifiers or limit <= 0:
             return ()
@@ -56,23 +65,65 @@ class Outbox:
             now = self._engine.now(connection)
             claimed: list[OwedMessage] = []
             for notifier in sorted(set(notifiers)):
-                claimed += self._claim(connection, notifier, _Claiming(instance, limit, now, now + ttl))
+                claiming = _Claiming(instance, limit, now, now + ttl)
+                together = self._together(connection, notifier, now) if notifier in gathering else ()
+                found = self._claim(connection, notifier, claiming, together)
+                claimed += [replace(one, shares=found[0].message.id) for one in found] if together else found
         self._hold("outbox.claim", "after")
         return tuple(claimed)
 
-    def _claim(self, connection: Connection, notifier: str, claiming: _Claiming) -> list[OwedMessage]:
+    def _together(self, connection: Connection, notifier: str, now: datetime) -> tuple[int, ...]:
+        """The episodes that share the next message of this notifier; none if each goes alone."""
+        openings = connection.execute(
+            select(
+                messages.c.episode_id,
+                func.min(messages.c.owed_at).label("owed_at"),
+                episodes.c.subject,
+                entries.c.database,
+            )
+            .join(episodes, episodes.c.id == messages.c.episode_id)
+            .join(entries, entries.c.id == episodes.c.entry_id)
+            .outerjoin(
+                threads, and_(threads.c.episode_id == messages.c.episode_id, threads.c.notifier == messages.c.notifier)
+            )
+            .where(
+                messages.c.state == MessageState.PENDING.value,
+                messages.c.notifier == notifier,
+                threads.c.reference.is_(None),
+            )
+            .group_by(messages.c.episode_id, episodes.c.subject, entries.c.database)
+            .having(_free(now))
+            .order_by(func.min(messages.c.owed_at), messages.c.episode_id)
+            .limit(MOST)
+        ).all()
+        if len(openings) < 2:
+            return ()
+        lately = connection.execute(
+            select(func.count())
+            .select_from(messages)
+            .where(
+                messages.c.notifier == notifier,
+                messages.c.state == MessageState.SENT.value,
+                messages.c.number == 1,
+                messages.c.owed_at > now - WINDOW,
+            )
+        ).scalar_one()
+        found = [Opening(row.episode_id, row.owed_at, Subject(row.subject), row.database) for row in openings]
+        return gather(found, lately)
+
+    def _claim(
+        self, connection: Connection, notifier: str, claiming: _Claiming, together: Collection[int]
+    ) -> list[OwedMessage]:
         now = claiming.now
         mine = and_(messages.c.state == MessageState.PENDING.value, messages.c.notifier == notifier)
         candidates = (
             connection.execute(
                 select(messages.c.episode_id)
-                .where(mine)
+                .where(mine, among(messages.c.episode_id, together) if together else true())
                 .group_by(messages.c.episode_id)
-                .having(
-                    func.max(case((or_(messages.c.next_try_at > now, messages.c.lease_until >= now), 1), else_=0)) == 0
-                )
+                .having(_free(now))
                 .order_by(func.min(messages.c.owed_at), messages.c.episode_id)
-                .limit(claiming.limit)
+                .limit(len(together) or claiming.limit)
             )
             .scalars()
             .all()
@@ -199,6 +250,11 @@ def _outcome(result: Delivered | Undelivered, next_try_at: datetime | None, now:
     if result.permanent or next_try_at is None:
         return {"state": MessageState.FAILED.value, "problem": result.sentence, "next_try_at": None}
     return {"state": MessageState.PENDING.value, "problem": result.sentence, "next_try_at": next_try_at}
+
+
+def _free(now: datetime) -> ColumnElement[bool]:
+    """Of a group of messages: none is on its way, and none has to wait for its next try."""
+    return func.max(case((or_(messages.c.next_try_at > now, messages.c.lease_until >= now), 1), else_=0)) == 0
 
 
 def _claim_values(turn: Turn, claiming: _Claiming) -> Values:

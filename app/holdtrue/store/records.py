@@ -176,7 +176,10 @@ class KeptEvidence:
 
 @dataclass(frozen=True, slots=True)
 class OwedMessage:
-    """A message claimed for sending, with what it is about, read at the moment of the claim."""
+    """A message claimed for sending, with what it is about, read at the moment of the claim.
+
+    Those that share one message (semantics 7.4) have one number in ``shares``; 0: it goes alone.
+    """
 
     message: Message
     event: Event
@@ -184,6 +187,7 @@ class OwedMessage:
     sample: Sample | None
     thread: Thread | None
     standing: Standing
+    shares: int = 0
 
 
 @dataclass(frozen=True, slots=True)
