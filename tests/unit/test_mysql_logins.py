@@ -86,6 +86,8 @@ def test_the_ways_to_be_sure_of_a_server_are_those_of_mysql(query: str, mode: Tl
         "mysql://h/d?ssl_mode=sure",
         "mysql://h/d?ssl_mode=required&ssl_verify_cert=true",
         "mysql://h/d?ssl_disabled=1&ssl_ca=/ca.pem",
+        "mysql://h/d?ssl_disabled=1&ssl_verify_identity=1",
+        "mysql://h/d?ssl_mode=verify_identity&ssl_mode=preferred",
     ],
 )
 def test_a_url_that_cannot_be_read_is_never_guessed(url: str) -> None:

@@ -56,6 +56,8 @@ def read_address(url: str, password: str | None) -> Address | None:
     if parts.scheme.partition("+")[0] not in ("mysql", "mariadb") or not parts.hostname or parts.fragment:
         return None
     said = dict(pairs)
+    if len(said) < len(pairs):
+        return None  # said twice: which one would it be?
     tls = _read_tls(said)
     said.pop("charset", None)  # always utf8mb4
     socket = said.pop("unix_socket", None)
@@ -90,6 +92,8 @@ def _read_tls(said: dict[str, str]) -> Tls | None:
     if "ssl_verify_identity" in on:
         mode = TlsMode.VERIFY_IDENTITY
     if "ssl_disabled" in on:
+        if len(on) > 1:
+            return None
         mode = TlsMode.DISABLED
     if "ssl_mode" in said:
         word = said.pop("ssl_mode").lower()
