@@ -27,6 +27,8 @@ def _database(url: str, more: str = "") -> str:
         ("mysql://h/d?ssl_mode=verify-identity", "verify-identity", "verify_identity"),
         ("mysql://h/d?ssl_verify_cert=maybe", "maybe", None),
         ("mysql://h/d?sslmode=verify-full", "sslmode", "ssl_mode"),
+        ("postgresql://h/d?sslmode=verify-full&sslmode=disable", "sslmode", None),
+        ("mysql://h/d?ssl_verify_identity=1&ssl_verify_identity=0", "ssl_verify_identity", None),
     ],
 )
 def test_a_misspelt_parameter_is_refused_at_load_with_its_place(url: str, word: str, meant: str | None) -> None:

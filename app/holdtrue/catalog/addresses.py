@@ -78,9 +78,14 @@ def misspelt_parameters(url: str, dialect: Dialect) -> tuple[Misspelt, ...]:
         return ()
     query = REFERENCE.sub(_HIDDEN, url).partition("?")[2]
     found = []
+    seen: set[str] = set()
     for name, value in parse_qsl(query, keep_blank_values=True):
         if _HIDDEN in name:
             continue
+        if name in seen and name in known:
+            # The driver takes the last one and says nothing.
+            found.append(Misspelt("the URL says a parameter twice", name))
+        seen.add(name)
         if name not in known:
             found.append(_unknown(name, known))
             continue

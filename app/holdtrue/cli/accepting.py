@@ -104,7 +104,7 @@ def lines(report: dict[str, Any]) -> list[str]:
         for one in report["accepts"]
     ]
     if not rows:
-        return ["nothing is waived: every row counts"]
+        return ["nothing is waived: the catalog in force has no waiver, and nobody accepted anything"]
     rows.sort(key=lambda row: row[1] != "in force")
     return table(rows, headings=("WHAT", "STATE", "INVARIANT", "DATABASE", "UNTIL", "BY", "REASON"))
 

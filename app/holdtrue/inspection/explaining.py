@@ -35,7 +35,7 @@ def explain_now(databases: Databases, catalog: Catalog, invariant: Invariant, da
 
     def examine(look: Look) -> tuple[Plan | Failure, Position]:
         if not isinstance(look, Explains):
-            return Failure(FailureReason.QUERY, f"a {dialect} database cannot be asked for a plan"), look.position
+            return Failure(FailureReason.QUERY, "a plan cannot be had of this kind of database"), look.position
         return look.explain(invariant.sql, aliases), look.position
 
     started = time.monotonic()
