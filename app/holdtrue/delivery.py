@@ -37,6 +37,8 @@ log = structlog.get_logger("holdtrue.delivery")
 
 FIRST_WAIT = timedelta(seconds=2)
 LONGEST_WAIT = timedelta(minutes=15)
+SHORTEST_WAIT = timedelta(seconds=0.5)
+LONGEST_PAUSE = timedelta(hours=1)
 LEASE = timedelta(minutes=3)
 BATCH = 3
 
@@ -52,20 +54,19 @@ class Retry:
 
 
 def decide_retry(result: Undelivered, attempts: int, now: datetime, rng: random.Random) -> Retry:
-    """Exponential backoff with full jitter, by the attempts that the store remembers; a longer wait asked for wins.
+    """A wait that the notifier names is kept as it stands; otherwise exponential backoff with full jitter.
 
-    A message that a retry can mend is never given up: the wait grows to a quarter of an hour and stays there.
+    ``attempts`` are those that the store remembers. Either wait is a little longer by chance: what failed together should
+    not return together. A message that a retry can mend is never given up: the wait grows to a quarter of an hour and stays
+    there.
     """
     if result.permanent:
         return Retry(None, "no retry can mend it")
-    ceiling = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(max(attempts, 1) - 1, 20))
-    wait_for = max(timedelta(seconds=0.5), ceiling * rng.random())
     if result.retry_after is not None:
-        asked = timedelta(seconds=min(result.retry_after, timedelta(hours=1).total_seconds()))
-        if asked >= wait_for:
-            # A little later than asked, each by another bit: those that wait together should not return together.
-            return Retry(now + asked + min(ceiling, asked) * 0.25 * rng.random(), "as the notifier asked")
-    return Retry(now + wait_for, f"attempt {attempts}")
+        asked = max(SHORTEST_WAIT, timedelta(seconds=min(result.retry_after, LONGEST_PAUSE.total_seconds())))
+        return Retry(now + asked + min(FIRST_WAIT, asked * 0.25) * rng.random(), "as the notifier asked")
+    ceiling = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(max(attempts, 1) - 1, 20))
+    return Retry(now + max(SHORTEST_WAIT, ceiling * rng.random()), f"attempt {attempts}")
 
 
 class Delivery:
@@ -204,7 +205,8 @@ class Delivery:
             self._give_back(owed, "not sent: the notifier asked for a pause", timedelta(seconds=pause))
             return
         if time.monotonic() >= until:
-            # Another instance may hold it by now.
+            # Another instance may hold it by now; then this writes nothing.
+            self._give_back(owed, "not sent: its turn came too late", timedelta(0))
             return
         parcel = self._parcel(owed, self._store.now())
         result = notifier.deliver(parcel)
@@ -234,11 +236,11 @@ class Delivery:
         with self._lock:
             retry = decide_retry(result, owed.message.attempts, now, self._rng)
             if result.retry_after is not None:
-                self._paused[name] = time.monotonic() + min(result.retry_after, 3600.0)
+                self._paused[name] = time.monotonic() + min(result.retry_after, LONGEST_PAUSE.total_seconds())
         return retry.at, "failed" if retry.at is None else "retried"
 
     def _give_back(self, owed: OwedMessage, why: str, after: timedelta) -> None:
-        self._store.outbox.mark(owed.message, Undelivered(why), next_try_at=self._store.now() + after)
+        self._store.outbox.give_back(owed.message, why, next_try_at=self._store.now() + after)
 
     def _correct(self, notifier: Notifier, owed: OwedMessage, thread: Thread | None) -> None:
         """Our answer came after our claim had ended: show the newest state, since ours may lie over it (semantics 7.3)."""

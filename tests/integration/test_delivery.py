@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from casebook import case
 from holdtrue.alerting import acknowledge, lift, parse_matchers, review, unacknowledge
-from holdtrue.delivery import FIRST_WAIT, LONGEST_WAIT, Delivery, decide_retry
+from holdtrue.delivery import FIRST_WAIT, LONGEST_WAIT, SHORTEST_WAIT, Delivery, decide_retry
 from holdtrue.model import (
     Delivered,
     MessageState,
@@ -223,6 +224,57 @@ def test_a_pause_that_was_asked_for_holds_the_whole_notifier(tmp_path: Path, sla
         service.close()
 
 
+def test_a_message_given_back_untried_counts_no_attempt_and_keeps_what_was_known(
+    tmp_path: Path, slack: SlackStub
+) -> None:
+    """An attempt is a message that was sent, or tried: waiting for a pause to end is none."""
+    service = Service(tmp_path, ("first", "second", "third"), {"oncall": bot_of(slack)})
+    try:
+        slack.answer_next(Answer(0, after=True), Answer(429, "ratelimited", retry_after=600))
+        service.run()
+        delivery = service.delivery()
+        deliver(delivery)
+        messages = [service.store.alerts.get(number).messages[0] for number in (1, 2, 3)]
+        assert sorted(one.attempts for one in messages) == [0, 1, 1]
+        delivery._paused["oncall"] = time.monotonic() + 600
+        service.clock.forward(650)
+        # A pause that begins between the claim and the sending.
+        claimed = service.store.outbox.claim(instance="a", limit=3, ttl=timedelta(seconds=60), notifiers=["oncall"])
+        assert len(claimed) == 3
+        delivery._send_all("oncall", claimed, time.monotonic() + 60)
+        messages = [service.store.alerts.get(number).messages[0] for number in (1, 2, 3)]
+        assert sorted(one.attempts for one in messages) == [0, 1, 1]
+        assert any("may have arrived" in one.problem for one in messages)
+        delivery._paused.clear()
+        service.clock.forward(650)
+        deliver(delivery)
+        assert service.states() == ["fired sent"] * 3
+        assert slack.screen().count("may be a repeat") == 1
+    finally:
+        service.close()
+
+
+def test_case_103_thirty_alerts_through_ten_429s_wait_only_as_long_as_asked(tmp_path: Path, slack: SlackStub) -> None:
+    """Case 103: ten pauses of two seconds take about twenty, however many messages wait for them."""
+    names = tuple(f"burst_{number:02}" for number in range(30))
+    service = Service(tmp_path, names, {"oncall": bot_of(slack)})
+    try:
+        slack.answer_next(*[Answer(429, "ratelimited", retry_after=2)] * 10)
+        service.run()
+        delivery, began, asked = service.delivery(), service.clock.now, 0
+        while len(slack.messages) < 30:
+            assert service.clock.now - began < timedelta(seconds=40)
+            deliver(delivery)
+            if delivery.outcomes["oncall", "retried"] > asked:
+                asked += 1
+                service.clock.forward(2)
+                delivery._paused.clear()
+            else:
+                service.clock.forward(0.25)
+    finally:
+        service.close()
+
+
 class Slow:
     """A notifier that answers when it is told to."""
 
@@ -401,20 +453,22 @@ def test_a_message_of_health_says_what_is_known(service: Service, slack: SlackSt
     st.booleans(),
     st.integers(),
 )
-def test_a_retry_waits_longer_each_time_never_shorter_than_asked_and_never_for_ever(
+def test_a_retry_waits_as_long_as_asked_else_longer_each_time_and_never_for_ever(
     attempts: int, retry_after: float | None, permanent: bool, seed: int
 ) -> None:
-    """Case 103: Retry-After is honoured; what a retry can mend is never given up."""
+    """Case 103: Retry-After is honoured as it stands, however often it was tried; nothing mendable is given up."""
     result = Undelivered("no", permanent=permanent, retry_after=retry_after)
     retry = decide_retry(result, attempts, START, drawn_by(seed))
     assert (retry.at is None) == permanent
     if retry.at is None:
         return
     waited = retry.at - START
-    assert waited > timedelta(0)
+    assert waited >= SHORTEST_WAIT
     if retry_after is not None:
-        assert waited >= min(timedelta(seconds=retry_after), timedelta(hours=1))
-    assert waited <= max(LONGEST_WAIT, timedelta(seconds=min(retry_after or 0, 3600)) * 1.25)
+        asked = timedelta(seconds=min(retry_after, 3600))
+        assert asked <= waited <= max(SHORTEST_WAIT, asked) + min(FIRST_WAIT, max(SHORTEST_WAIT, asked) / 4)
+    else:
+        assert waited <= LONGEST_WAIT
     if retry_after is None and attempts <= 1:
         assert waited <= FIRST_WAIT
 

@@ -220,17 +220,7 @@ class Outbox:
         """
         self._hold("outbox.mark", "before")
         with self._engine.write() as connection:
-            now = self._engine.now(connection)
-            written = connection.execute(
-                update(messages)
-                .where(
-                    messages.c.id == message.id,
-                    messages.c.token == message.token,
-                    messages.c.state == MessageState.PENDING.value,
-                    messages.c.lease_owner.is_not(None),
-                )
-                .values(lease_owner=None, lease_until=None, **_outcome(result, next_try_at, now))
-            ).rowcount
+            written = _write(connection, message, _outcome(result, next_try_at, self._engine.now(connection)))
             if written and isinstance(result, Delivered) and result.thread is not None:
                 new = self._engine.upsert(threads).values(
                     episode_id=message.episode,
@@ -241,7 +231,39 @@ class Outbox:
                 same = {"channel": new.excluded.channel, "reference": new.excluded.reference}
                 connection.execute(new.on_conflict_do_update(index_elements=["episode_id", "notifier"], set_=same))
         self._hold("outbox.mark", "after")
-        return bool(written)
+        return written
+
+    def give_back(self, message: Message, why: str, next_try_at: datetime) -> bool:
+        """Let go of a claimed message that was not tried: its claim was no attempt; False if the claim was lost meanwhile.
+
+        The problem of its last attempt stays: it may say that the message has arrived already.
+        """
+        with self._engine.write() as connection:
+            return _write(
+                connection,
+                message,
+                {
+                    "attempts": message.attempts - 1,
+                    "problem": message.problem or why,
+                    "next_try_at": next_try_at,
+                },
+            )
+
+
+def _write(connection: Connection, message: Message, values: Values) -> bool:
+    """Write what became of a claimed message, if its claim still stands."""
+    return bool(
+        connection.execute(
+            update(messages)
+            .where(
+                messages.c.id == message.id,
+                messages.c.token == message.token,
+                messages.c.state == MessageState.PENDING.value,
+                messages.c.lease_owner.is_not(None),
+            )
+            .values(lease_owner=None, lease_until=None, **values)
+        ).rowcount
+    )
 
 
 def _outcome(result: Delivered | Undelivered, next_try_at: datetime | None, now: datetime) -> Values:
