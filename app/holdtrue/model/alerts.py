@@ -63,6 +63,7 @@ class Mark(StrEnum):
     UNCONFIRMED = "unconfirmed"
     SUSPICIOUS = "suspicious"
     MAY_BE_A_REPEAT = "may be a repeat"
+    TEST = "a test: nothing is violated"
 
 
 class Health(StrEnum):

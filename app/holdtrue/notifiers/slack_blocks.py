@@ -6,23 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdtrue.model import (
-    Ending,
-    Episode,
-    Event,
-    Mark,
-    Parcel,
-    Reason,
-    Sample,
-    Subject,
-    show_duration,
-    show_moment,
-)
+from holdtrue.model import Event, Mark, Parcel, Reason, Sample, Subject, show_moment
 from holdtrue.notifiers.slack_texts import escape, fitted, link, literal, plain
+from holdtrue.notifiers.wording import facts, headline, marks, said, sentence, shown_rows
 
 Block = dict[str, Any]
 
-ROWS_SHOWN = 5
 BLOCK_LIMIT = 50
 HEADER_LIMIT = 150
 SECTION_LIMIT = 3_000
@@ -33,31 +22,6 @@ _CELL_LIMIT = 240
 _COLUMNS_SHOWN = 12
 _TEXT_LIMIT = 900
 _WAYS_LIMIT = 2_600
-
-_SEVERITY = {"critical": "🔴", "warning": "🟠", "info": "🟡"}
-_ENDED = {
-    Ending.RESOLVED: ("🟢", "Holds again"),
-    Ending.REDEFINED: ("⚪", "Redefined, not resolved"),
-    Ending.WITHDRAWN: ("⚪", "Withdrawn, not resolved"),
-    Ending.RECOVERED: ("🔵", "Looked at again (recovered)"),
-    Ending.NEVER_FIRED: ("⚪", "Never fired"),
-    Ending.TOLD: ("⏳", "About to count again"),
-    Ending.TRANSIENT: ("⚪", "Transient, never fired"),
-}
-_SAID = {
-    Reason.FIRED: "Fired",
-    Reason.WORSENED: "Worsened",
-    Reason.REMINDER: "Still violated",
-    Reason.RESOLVED: "Resolved",
-    Reason.REOPENED: "Reopened",
-    Reason.REDEFINED: "Redefined, which proves nothing",
-    Reason.WITHDRAWN: "Withdrawn, which proves nothing",
-    Reason.EXPIRING: "Expiring",
-    Reason.UNCHECKED: "Unchecked",
-    Reason.RECOVERED: "Looked at again (recovered)",
-    Reason.ACKNOWLEDGED: "Acknowledged",
-    Reason.UNACKNOWLEDGED: "No longer acknowledged",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +38,14 @@ class Content:
 
 def main_message(parcel: Parcel) -> Content:
     """The episode's one message, as it is at the moment of sending; edited as the episode goes on."""
-    episode = parcel.episode
-    blocks = [_header(_headline(episode))]
+    blocks = [_header(headline(parcel))]
     if parcel.description:
         blocks.append(_section(fitted(" ".join(parcel.description.split()), 700)))
-    blocks.append(_fields(_facts(parcel)))
-    blocks.append(_section(f"*{_said(parcel)}*{_detail(parcel.event)}"))
+    blocks.append(_fields(facts(parcel)))
+    blocks.append(_section(f"*{plain(said(parcel))}*{_detail(parcel.event)}"))
     if parcel.health_sentence:
         blocks.append(_section(f"Now: {fitted(parcel.health_sentence, 600)}"))
-    if episode.open and episode.subject is Subject.VIOLATION:
-        blocks += _rows(parcel.sample, episode)
+    blocks += _rows(parcel)
     blocks.append(_section(_ways(parcel)))
     blocks.append(_context(_notes(parcel)))
     return Content(_fallback(parcel), _within_limit(blocks))
@@ -91,11 +53,11 @@ def main_message(parcel: Parcel) -> Content:
 
 def reply(parcel: Parcel) -> Content:
     """The event alone, for the thread under the episode's message."""
-    blocks = [_section(f"*{_said(parcel)}*{_detail(parcel.event)}")]
+    blocks = [_section(f"*{plain(said(parcel))}*{_detail(parcel.event)}")]
     if parcel.health_sentence:
         blocks.append(_section(f"Now: {fitted(parcel.health_sentence, 600)}"))
     if parcel.event.reason is Reason.WORSENED:
-        blocks += _rows(parcel.sample, parcel.episode)
+        blocks += _rows(parcel)
     blocks.append(_context([f"event {parcel.event.number}, {show_moment(parcel.event.at)}", *_marks(parcel)]))
     return Content(_fallback(parcel), _within_limit(blocks))
 
@@ -110,64 +72,18 @@ def text_alone(parcel: Parcel) -> str:
     return "\n".join(lines)
 
 
-def _headline(episode: Episode) -> str:
-    if episode.ending is not None:
-        sign, word = _ENDED[episode.ending]
-        if episode.ending is Ending.RESOLVED and episode.ended_at is not None:
-            word += f" after {show_duration(episode.ended_at - (episode.fired_at or episode.opened_at))}"
-    elif episode.subject is Subject.HEALTH:
-        sign, word = "⚫", "Unchecked"
-    else:
-        sign = _SEVERITY.get(episode.severity, "🔴")
-        word = "Violated again" if episode.follows is not None else "Violated"
-    return f"{sign} {word}: {episode.invariant} on {episode.database}"
-
-
-def _said(parcel: Parcel) -> str:
-    event, episode = parcel.event, parcel.episode
-    word = _SAID[event.reason] if event.reason is not None else plain(event.name)
-    if event.reason is Reason.REMINDER and episode.subject is Subject.HEALTH:
-        return "Still unchecked"
-    if event.reason is Reason.REOPENED and episode.follows is not None:
-        return f"{word}, follows alert {episode.follows}"
-    return word
-
-
 def _detail(event: Event) -> str:
     return f": {fitted(event.detail, 700)}" if event.detail else ""
 
 
-def _facts(parcel: Parcel) -> list[tuple[str, str]]:
-    episode = parcel.episode
-    facts = [("Severity", episode.severity)]
-    if episode.owner:
-        facts.append(("Owner", episode.owner))
-    facts.append(("Database", episode.database))
-    if episode.subject is Subject.VIOLATION:
-        least = "" if episode.count_complete else "at least "
-        most = f", at most {episode.peak}" if episode.peak > episode.count else ""
-        facts.append(("Counted", f"{least}{episode.count}{most}"))
-    if episode.subject is Subject.WAIVER:
-        return facts
-    facts.append(("Since", show_moment(episode.fired_at or episode.opened_at)))
-    if episode.ended_at is not None:
-        facts.append(("Ended", show_moment(episode.ended_at)))
-    if episode.acknowledged_by:
-        facts.append(("Acknowledged by", episode.acknowledged_by))
-    return facts
-
-
-def _rows(sample: Sample | None, episode: Episode) -> list[Block]:
+def _rows(parcel: Parcel) -> list[Block]:
     """At most five rows, new ones first, each in a block of its own; how many more there are is always said."""
-    if sample is None or not sample.rows:
+    ranked, more = shown_rows(parcel)
+    if parcel.sample is None or not ranked:
         return []
-    order = {"new": 0, "returned": 1, "": 2, "known": 3}
-    novelties = [*sample.novelties, *[""] * (len(sample.rows) - len(sample.novelties))]
-    ranked = sorted(range(len(sample.rows)), key=lambda place: order.get(novelties[place], 2))
-    blocks = [_row(sample, place, novelties[place]) for place in ranked[:ROWS_SHOWN]]
-    more = max(episode.count, len(sample.rows)) - len(blocks)
+    blocks = [_row(parcel.sample, place, novelty) for place, novelty in ranked]
     notes = [f"+{more} more"] if more > 0 else []
-    if sample.masked:
+    if parcel.sample.masked:
         notes.append("values written h:… are hashed")
     return [*blocks, _context(notes)] if notes else blocks
 
@@ -212,18 +128,12 @@ def _notes(parcel: Parcel) -> list[str]:
 
 
 def _marks(parcel: Parcel) -> list[str]:
-    marks = dict.fromkeys((*parcel.event.marks, *parcel.message.marks))
-    notes = [f"*{mark.value}*" if mark is Mark.MAY_BE_A_REPEAT else mark.value for mark in marks]
-    if parcel.message.overtook:
-        notes.append(f"stands also for: {', '.join(reason.value for reason in parcel.message.overtook)}")
-    return notes
+    loud = (Mark.MAY_BE_A_REPEAT.value, Mark.TEST.value)
+    return [f"*{one}*" if one in loud else one for one in marks(parcel)]
 
 
 def _fallback(parcel: Parcel) -> str:
-    episode, event = parcel.episode, parcel.event
-    detail = f": {event.detail}" if event.detail else ""
-    said = f"[{episode.severity}] {_said(parcel)}: {episode.invariant} on {episode.database}{detail}"
-    return fitted(said, _TEXT_LIMIT)
+    return fitted(sentence(parcel), _TEXT_LIMIT)
 
 
 def _header(text: str) -> Block:

@@ -1,0 +1,132 @@
+"""an episode and its event in words, for every kind: pure, and not yet made safe for any medium"""
+
+from __future__ import annotations
+
+from holdtrue.model import Ending, Episode, Mark, Parcel, Reason, Sample, Subject, show_duration, show_moment
+
+ROWS_SHOWN = 5
+
+_SEVERITY = {"critical": "🔴", "warning": "🟠", "info": "🟡"}
+_ENDED = {
+    Ending.RESOLVED: ("🟢", "Holds again"),
+    Ending.REDEFINED: ("⚪", "Redefined, not resolved"),
+    Ending.WITHDRAWN: ("⚪", "Withdrawn, not resolved"),
+    Ending.RECOVERED: ("🔵", "Looked at again (recovered)"),
+    Ending.NEVER_FIRED: ("⚪", "Never fired"),
+    Ending.TOLD: ("⏳", "About to count again"),
+    Ending.TRANSIENT: ("⚪", "Transient, never fired"),
+}
+_SAID = {
+    Reason.FIRED: "Fired",
+    Reason.WORSENED: "Worsened",
+    Reason.REMINDER: "Still violated",
+    Reason.RESOLVED: "Resolved",
+    Reason.REOPENED: "Reopened",
+    Reason.REDEFINED: "Redefined, which proves nothing",
+    Reason.WITHDRAWN: "Withdrawn, which proves nothing",
+    Reason.EXPIRING: "Expiring",
+    Reason.UNCHECKED: "Unchecked",
+    Reason.RECOVERED: "Looked at again (recovered)",
+    Reason.ACKNOWLEDGED: "Acknowledged",
+    Reason.UNACKNOWLEDGED: "No longer acknowledged",
+}
+
+
+def is_test(parcel: Parcel) -> bool:
+    """Whether somebody only tries the notifier: nothing is violated."""
+    return Mark.TEST in parcel.event.marks
+
+
+def headline(parcel: Parcel) -> str:
+    """What has become of what, on which database, with a sign: the state at the moment of sending."""
+    episode = parcel.episode
+    sign, word = _state_of(episode)
+    if is_test(parcel):
+        sign, word = "🧪", f"Test message, nothing is violated ({word})"
+    return f"{sign} {word}: {subject(episode)}"
+
+
+def subject(episode: Episode) -> str:
+    """What it is about; stays as it is while the episode lasts."""
+    return f"{episode.invariant} on {episode.database}"
+
+
+def _state_of(episode: Episode) -> tuple[str, str]:
+    if episode.ending is not None:
+        sign, word = _ENDED[episode.ending]
+        if episode.ending is Ending.RESOLVED and episode.ended_at is not None:
+            word += f" after {show_duration(episode.ended_at - (episode.fired_at or episode.opened_at))}"
+        return sign, word
+    if episode.subject is Subject.HEALTH:
+        return "⚫", "Unchecked"
+    word = "Violated again" if episode.follows is not None else "Violated"
+    return _SEVERITY.get(episode.severity, "🔴"), word
+
+
+def said(parcel: Parcel) -> str:
+    """What has happened: the reason in words."""
+    event, episode = parcel.event, parcel.episode
+    word = _SAID[event.reason] if event.reason is not None else event.name
+    if event.reason is Reason.REMINDER and episode.subject is Subject.HEALTH:
+        return "Still unchecked"
+    if event.reason is Reason.REOPENED and episode.follows is not None:
+        return f"{word}, follows alert {episode.follows}"
+    return word
+
+
+def sentence(parcel: Parcel) -> str:
+    """The event on one line: ``[critical] Fired: one_refund on payments: 1 counted``."""
+    episode, event = parcel.episode, parcel.event
+    detail = f": {event.detail}" if event.detail else ""
+    test = "TEST, nothing is violated: " if is_test(parcel) else ""
+    return f"{test}[{episode.severity}] {said(parcel)}: {subject(episode)}{detail}"
+
+
+def facts(parcel: Parcel) -> list[tuple[str, str]]:
+    """What a reader looks for first, by name."""
+    episode = parcel.episode
+    found = [("Severity", episode.severity)]
+    if episode.owner:
+        found.append(("Owner", episode.owner))
+    found.append(("Database", episode.database))
+    if episode.subject is Subject.VIOLATION:
+        found.append(("Counted", counted(episode)))
+    if episode.subject is Subject.WAIVER:
+        return found
+    found.append(("Since", show_moment(episode.fired_at or episode.opened_at)))
+    if episode.ended_at is not None:
+        found.append(("Ended", show_moment(episode.ended_at)))
+    if episode.acknowledged_by:
+        found.append(("Acknowledged by", episode.acknowledged_by))
+    return found
+
+
+def counted(episode: Episode) -> str:
+    """How many rows: ``at least 3, at most 101``."""
+    least = "" if episode.count_complete else "at least "
+    most = f", at most {episode.peak}" if episode.peak > episode.count else ""
+    return f"{least}{episode.count}{most}"
+
+
+def marks(parcel: Parcel) -> list[str]:
+    """What is to be known of the message beside its reason."""
+    notes = [mark.value for mark in dict.fromkeys((*parcel.event.marks, *parcel.message.marks))]
+    if parcel.message.overtook:
+        notes.append(f"stands also for: {', '.join(reason.value for reason in parcel.message.overtook)}")
+    return notes
+
+
+def shown_rows(parcel: Parcel, limit: int = ROWS_SHOWN) -> tuple[list[tuple[int, str]], int]:
+    """Which rows of the sample to show, new ones first, each with its novelty; and how many more there are."""
+    sample, episode = parcel.sample, parcel.episode
+    if sample is None or not sample.rows or not episode.open or episode.subject is not Subject.VIOLATION:
+        return [], 0
+    order = {"new": 0, "returned": 1, "": 2, "known": 3}
+    novelties = _novelties(sample)
+    ranked = sorted(range(len(sample.rows)), key=lambda place: order.get(novelties[place], 2))[:limit]
+    more = max(episode.count, len(sample.rows)) - len(ranked)
+    return [(place, novelties[place]) for place in ranked], max(0, more)
+
+
+def _novelties(sample: Sample) -> list[str]:
+    return [*sample.novelties, *[""] * (len(sample.rows) - len(sample.novelties))]
