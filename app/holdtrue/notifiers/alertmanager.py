@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,14 +11,14 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-import httpx2
-
-from holdtrue import __version__
 from holdtrue.catalog import resolve_secret
 from holdtrue.errors import SettingsRefused
 from holdtrue.model import NotifierConfig, Secret
+from holdtrue.notifiers.posting import Posting, Unanswered
 
 TIME_LIMIT = 10.0
+SIZE_LIMIT = 64 * 1024 * 1024
+"""The longest answer that is read, in bytes: a list of all that fires."""
 AT_ONCE = 500
 """How many alerts one request carries."""
 
@@ -38,7 +39,6 @@ class Member:
         name: str,
         *,
         headers: Callable[[], Mapping[str, str]],
-        auth: Callable[[], tuple[str, str] | None],
         tls: Callable[[], ssl.SSLContext] | None,
         time_limit: float = TIME_LIMIT,
     ) -> None:
@@ -48,9 +48,9 @@ class Member:
         """
         self._url = url.rstrip("/")
         self._headers = headers
-        self._auth = auth
-        self._tls = tls
-        self._time_limit = time_limit
+        self._posting = Posting(
+            time_limit=time_limit, size_limit=SIZE_LIMIT, tls=tls if tls is not None else ssl.create_default_context
+        )
         self.name = name
 
     def push(self, alerts: Sequence[Mapping[str, Any]]) -> Problem | None:
@@ -86,28 +86,18 @@ class Member:
     def ask(self, method: Literal["GET", "POST", "DELETE"], path: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
         """One request; what the answer's JSON holds (None if it holds none), or the problem."""
         try:
-            with httpx2.Client(
-                timeout=self._time_limit,
-                verify=self._context(),
-                auth=self._auth(),
-                headers={"user-agent": f"holdtrue/{__version__}", **self._headers()},
-            ) as client:
-                content = None if body is None else json.dumps(body, ensure_ascii=True).encode("ascii")
-                sent = {"content-type": "application/json"} if content is not None else {}
-                answer = client.request(method, self._url + path, content=content, headers=sent)
-                if answer.status_code // 100 != 2:
-                    return Problem(f"it answered {answer.status_code}")
-                return answer.json() if answer.content.strip() else None
+            content = None if body is None else json.dumps(body, ensure_ascii=True).encode("ascii")
+            sent = {"content-type": "application/json"} if content is not None else {}
+            answer = self._posting.ask(method, self._url + path, content, {**sent, **self._headers()})
+            if isinstance(answer, Unanswered):
+                return Problem(answer.sentence)
+            if answer.status // 100 != 2:
+                return Problem(f"it answered {answer.status}")
+            return json.loads(answer.content) if answer.content.strip() else None
         except SettingsRefused as problem:
             return Problem(f"the secret cannot be read: {problem.message}")
-        except Exception as problem:  # noqa: BLE001 - whatever the network does; the library's text holds the address
+        except Exception as problem:  # noqa: BLE001 - what it answered is no JSON, for one; a library's text may hold the address
             return Problem(f"it did not answer ({type(problem).__name__})")
-
-    def _context(self) -> ssl.SSLContext:
-        if not self._url.startswith("https:"):
-            # Never used, and quicker than reading every authority of this machine.
-            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        return self._tls() if self._tls is not None else ssl.create_default_context()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +122,27 @@ def build_alertmanager(config: NotifierConfig, environ: Mapping[str, str]) -> Al
     username = str(config.option("username") or "")
     tls = _tls_of(config)
     urls = config.option("urls")
-    addresses = [_address(config.name, one, environ) for one in urls] if isinstance(urls, tuple) else []
+    addresses = (
+        [_address(config.name, one, environ) for one in urls if isinstance(one, Secret)]
+        if isinstance(urls, tuple)
+        else []
+    )
     if not addresses:
         raise SettingsRefused(f"notifier {config.name!r} names no member", remedy="urls: [http://alertmanager:9093]")
+
+    def headers() -> Mapping[str, str]:
+        if token is not None:
+            return {"authorization": f"Bearer {token()}"}
+        if password is not None:
+            login = f"{username}:{password()}".encode()
+            return {"authorization": f"Basic {base64.b64encode(login).decode('ascii')}"}
+        return {}
+
     members = tuple(
         Member(
             url,
             name,
-            headers=lambda: {"authorization": f"Bearer {token()}"} if token is not None else {},
-            auth=lambda: (username, password()) if password is not None else None,
+            headers=headers,
             tls=tls,
         )
         for name, url in _named(addresses).items()

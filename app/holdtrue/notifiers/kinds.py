@@ -7,10 +7,18 @@ from collections.abc import Callable, Mapping
 from holdtrue.errors import SettingsRefused
 from holdtrue.model import NotifierConfig
 from holdtrue.notifiers.alertmanager import Alertmanager, build_alertmanager
+from holdtrue.notifiers.email import build_email
 from holdtrue.notifiers.notifier import Notifier
+from holdtrue.notifiers.pagerduty import build_pagerduty
 from holdtrue.notifiers.slack import build_slack
+from holdtrue.notifiers.webhook import build_webhook
 
-KINDS: Mapping[str, Callable[[NotifierConfig, Mapping[str, str]], Notifier]] = {"slack": build_slack}
+KINDS: Mapping[str, Callable[[NotifierConfig, Mapping[str, str]], Notifier]] = {
+    "slack": build_slack,
+    "webhook": build_webhook,
+    "pagerduty": build_pagerduty,
+    "email": build_email,
+}
 """Every kind with what builds it; a new kind is a module and a line here."""
 
 STATE_KEEPERS: Mapping[str, Callable[[NotifierConfig, Mapping[str, str]], Alertmanager]] = {

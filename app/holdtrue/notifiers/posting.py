@@ -77,7 +77,7 @@ class Posting:
             # Nothing was sent yet: before a request there is a connection, and TLS.
             return Unanswered(f"it did not answer ({_cause_of(problem)})")
         except (httpx2.InvalidURL, ValueError):
-            return Unanswered("its address is no address")
+            return Unanswered("its address, or a secret, is none that could be sent")
         except Exception as problem:  # noqa: BLE001 - whatever the network does; the library's text may hold the address
             return Unanswered(f"it did not answer ({type(problem).__name__})", perhaps_taken=True)
 

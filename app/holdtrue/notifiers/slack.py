@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import logging
+import json
 import re
-import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from slack_sdk import WebClient
-from slack_sdk.errors import SlackApiError
-from slack_sdk.webhook import WebhookClient
-
-from holdtrue.catalog import resolve_secret
 from holdtrue.errors import SettingsRefused
-from holdtrue.model import Delivered, NotifierConfig, Parcel, Reason, Secret, Thread, Undelivered
-from holdtrue.notifiers.notifier import MAY_HAVE_ARRIVED, Notifier
+from holdtrue.model import Delivered, NotifierConfig, Parcel, Reason, Thread, Undelivered
+from holdtrue.notifiers.notifier import Notifier
+from holdtrue.notifiers.options import secret_of, text_of
+from holdtrue.notifiers.posting import (
+    TIME_LIMIT,
+    Answer,
+    Posting,
+    Unanswered,
+    as_refusal,
+    as_silence,
+    retry_after,
+)
 from holdtrue.notifiers.slack_blocks import Content, main_message, reply, text_alone
 from holdtrue.notifiers.slack_digest import digest
 
-_TIME_LIMIT = 10
 _CODE = re.compile(r"[a-z0-9_]{1,64}")
 _REFUSED_CONTENT = {"invalid_blocks", "invalid_blocks_format", "msg_too_long", "invalid_payload", "msg_blocks_too_long"}
 _GONE = {
@@ -63,8 +66,8 @@ def build_slack(config: NotifierConfig, environ: Mapping[str, str]) -> Notifier:
     Raises:
         SettingsRefused: neither is there, or both are; a secret cannot be read.
     """
-    token, webhook = _secret(config, "token", environ), _secret(config, "webhook_url", environ)
-    channel, api_url = _text(config, "channel", environ), _text(config, "api_url", environ)
+    token, webhook = secret_of(config, "token", environ), secret_of(config, "webhook_url", environ)
+    channel, api_url = text_of(config, "channel"), text_of(config, "api_url")
     if (token is None) == (webhook is None):
         raise SettingsRefused(
             f"notifier {config.name!r} needs either `token` and `channel`, or `webhook_url`",
@@ -78,33 +81,13 @@ def build_slack(config: NotifierConfig, environ: Mapping[str, str]) -> Notifier:
     return SlackBot(config.name, token, channel, api_url=api_url or "https://slack.com/api/")
 
 
-def _secret(config: NotifierConfig, key: str, environ: Mapping[str, str]) -> Callable[[], str] | None:
-    option = config.option(key)
-    if option is None or option == "":
-        return None
-    if not isinstance(option, Secret):
-        return lambda: str(option)
-    secret = option
-    resolve_secret(secret, environ)
-    # Read anew at each message: secrets rotate (semantics 1.7).
-    return lambda: resolve_secret(secret, environ)
-
-
-def _text(config: NotifierConfig, key: str, environ: Mapping[str, str]) -> str:
-    option = config.option(key)
-    if isinstance(option, Secret):
-        return resolve_secret(option, environ)
-    return "" if option is None else str(option)
-
-
 class _Refusal(Exception):
-    """An answer that was not ok, with Slack's own word for it where it has one."""
+    """An answer that was not ok, or none; ``code`` is Slack's own word for it where it has one."""
 
-    def __init__(self, status: int, code: str = "", retry_after: float | None = None) -> None:
+    def __init__(self, result: Undelivered, code: str = "") -> None:
         super().__init__(code)
-        self.status = status
-        self.code = code if _CODE.fullmatch(code) else ""
-        self.retry_after = retry_after
+        self.result = result
+        self.code = code
 
 
 class SlackBot:
@@ -113,14 +96,14 @@ class SlackBot:
     kind = "slack"
 
     def __init__(
-        self, name: str, token: Callable[[], str], channel: str, *, api_url: str, time_limit: int = _TIME_LIMIT
+        self, name: str, token: Callable[[], str], channel: str, *, api_url: str, time_limit: float = TIME_LIMIT
     ) -> None:
         """Post to ``channel``; ``token`` is asked at each message."""
         self.name = name
         self._token = token
         self._channel = channel
         self._api_url = api_url.rstrip("/") + "/"
-        self._time_limit = time_limit
+        self._posting = Posting(time_limit=time_limit)
 
     def describe_limits(self) -> str:
         """Nothing is missing."""
@@ -163,7 +146,7 @@ class SlackBot:
     def _edit(self, parcel: Parcel, thread: Thread) -> Delivered:
         content = main_message(parcel)
         target = {"channel": thread.channel, "ts": thread.reference, "link_names": False}
-        self._call(parcel, content, lambda client, **what: client.chat_update(**target, **what))
+        self._call("chat.update", parcel, content, target)
         return Delivered(thread)
 
     def _post(self, parcel: Parcel, content: Content, *, thread: Thread | None = None) -> Thread:
@@ -176,29 +159,31 @@ class SlackBot:
         if thread is not None:
             shout = parcel.event.reason in _SHOUTED
             target |= {"channel": thread.channel, "thread_ts": thread.reference, "reply_broadcast": shout}
-        answer = self._call(parcel, content, lambda client, **what: client.chat_postMessage(**target, **what))
+        answer = self._call("chat.postMessage", parcel, content, target)
         return Thread(str(answer.get("channel") or target["channel"]), str(answer.get("ts") or ""))
 
-    def _call(self, parcel: Parcel, content: Content, send: Callable[..., Any]) -> Any:  # noqa: ANN401 - the library's
-        client = WebClient(
-            token=self._token(),
-            base_url=self._api_url,
-            timeout=self._time_limit,
-            logger=_silent(),
-            retry_handlers=[],  # the outbox retries, with a memory that outlives this process
-        )
-        _respect_no_proxy(client)
+    def _call(self, method: str, parcel: Parcel, content: Content, target: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
-            return send(client, text=content.text, blocks=list(content.blocks))
-        except SlackApiError as problem:
-            refusal = _refusal_of(problem)
+            return self._ask(method, {**target, "text": content.text, "blocks": list(content.blocks)})
+        except _Refusal as refusal:
             if refusal.code not in _REFUSED_CONTENT:
-                raise refusal from None
+                raise
+        # An empty list takes the blocks of an edited message away: else the old ones would stay over the new text.
+        return self._ask(method, {**target, "text": content.alone or text_alone(parcel), "blocks": []})
+
+    def _ask(self, method: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        headers = {"authorization": f"Bearer {self._token()}"}
+        answer = self._posting.post(self._api_url + method, _json(payload), headers)
+        if isinstance(answer, Unanswered):
+            raise _Refusal(as_silence("Slack", answer))
         try:
-            # An empty list takes the blocks of an edited message away: else the old ones would stay over the new text.
-            return send(client, text=content.alone or text_alone(parcel), blocks=[])
-        except SlackApiError as problem:
-            raise _refusal_of(problem) from None
+            data = json.loads(answer.content)
+        except ValueError:
+            data = None
+        said = data if isinstance(data, dict) else {}
+        if answer.status == 200 and said.get("ok") is True:
+            return said
+        raise _refusal_of(answer, str(said.get("error", "")))
 
 
 class SlackWebhook:
@@ -206,11 +191,11 @@ class SlackWebhook:
 
     kind = "slack"
 
-    def __init__(self, name: str, url: Callable[[], str], *, time_limit: int = _TIME_LIMIT) -> None:
+    def __init__(self, name: str, url: Callable[[], str], *, time_limit: float = TIME_LIMIT) -> None:
         """Post to ``url``, which is a secret and is asked at each message."""
         self.name = name
         self._url = url
-        self._time_limit = time_limit
+        self._posting = Posting(time_limit=time_limit)
 
     def describe_limits(self) -> str:
         """What a webhook cannot do."""
@@ -239,39 +224,19 @@ class SlackWebhook:
         return Delivered()
 
     def _send(self, *, text: str, blocks: list[dict[str, Any]] | None) -> None:
-        client = WebhookClient(self._url(), timeout=self._time_limit, logger=_silent(), retry_handlers=[])
-        _respect_no_proxy(client)
-        answer = client.send(text=text, blocks=blocks, unfurl_links=False, unfurl_media=False)
-        if answer.status_code != 200 or answer.body.strip() != "ok":
-            raise _Refusal(answer.status_code, answer.body.strip(), _seconds(answer.headers))
+        payload: dict[str, Any] = {"text": text, "unfurl_links": False, "unfurl_media": False}
+        answer = self._posting.post(
+            self._url(), _json(payload if blocks is None else {**payload, "blocks": blocks}), {}
+        )
+        if isinstance(answer, Unanswered):
+            raise _Refusal(as_silence("Slack", answer))
+        word = answer.content.decode("utf-8", "replace").strip()
+        if answer.status != 200 or word != "ok":
+            raise _refusal_of(answer, word)
 
 
-def _respect_no_proxy(client: WebClient | WebhookClient) -> None:
-    # The library reads HTTPS_PROXY by itself and knows no NO_PROXY; without a proxy of its own it leaves both to urllib.
-    client.proxy = None
-
-
-def _silent() -> logging.Logger:
-    # The library logs addresses and bodies: a webhook's address is a secret, and bodies are not ours to repeat.
-    logger = logging.Logger("holdtrue.slack")
-    logger.disabled = True
-    return logger
-
-
-def _refusal_of(problem: SlackApiError) -> _Refusal:
-    answer = problem.response
-    data = answer.data if isinstance(getattr(answer, "data", None), dict) else {}
-    return _Refusal(int(getattr(answer, "status_code", 0)), str(data.get("error", "")), _seconds(answer.headers))
-
-
-def _seconds(headers: Mapping[str, Any]) -> float | None:
-    found = next((value for name, value in headers.items() if name.lower() == "retry-after"), None)
-    if isinstance(found, list):
-        found = found[0] if found else None
-    try:
-        return max(0.0, float(str(found))) if found is not None else None
-    except ValueError:
-        return None
+def _json(payload: Mapping[str, Any]) -> bytes:
+    return json.dumps(payload, ensure_ascii=True).encode("ascii")
 
 
 def _as_data(act: Callable[[], Delivered]) -> Delivered | Undelivered:
@@ -279,23 +244,24 @@ def _as_data(act: Callable[[], Delivered]) -> Delivered | Undelivered:
     try:
         return act()
     except _Refusal as refusal:
-        return _undelivered(refusal)
+        return refusal.result
     except SettingsRefused as problem:
         return Undelivered(f"the secret cannot be read: {problem.message}")
-    except Exception as problem:  # noqa: BLE001 - the library raises whatever the network does; its text may hold the address
-        cause = getattr(problem, "reason", problem)
-        surely_not = isinstance(cause, (ConnectionRefusedError, socket.gaierror))
-        unclear = "" if surely_not else f"; {MAY_HAVE_ARRIVED}"
-        return Undelivered(f"Slack did not answer ({type(cause).__name__}){unclear}")
+    except Exception as problem:  # noqa: BLE001 - a surprise of ours must not take the other messages with it
+        return Undelivered(f"unexpected error ({type(problem).__name__})")
 
 
-def _undelivered(refusal: _Refusal) -> Undelivered:
-    if refusal.status == 429 or refusal.code in ("ratelimited", "rate_limited"):
-        return Undelivered("Slack asks for a pause (429)", retry_after=refusal.retry_after or 1.0)
-    if refusal.code in _PERMANENT:
-        return Undelivered(f"Slack refused it: {refusal.code}", permanent=True)
-    if refusal.status >= 500:
-        return Undelivered(f"Slack answered {refusal.status}", retry_after=refusal.retry_after)
-    if refusal.status in (401, 403, 404, 410):
-        return Undelivered(f"Slack refused it ({refusal.status} {refusal.code})".replace(" )", ")"), permanent=True)
-    return Undelivered(f"Slack answered {refusal.status} {refusal.code}".strip(), retry_after=refusal.retry_after)
+def _refusal_of(answer: Answer, word: str) -> _Refusal:
+    code = word if _CODE.fullmatch(word) else ""
+    pause = retry_after(answer.headers)
+    if answer.status == 429 or code in ("ratelimited", "rate_limited"):
+        return _Refusal(Undelivered("Slack asks for a pause (429)", retry_after=pause or 1.0), code)
+    if code in _PERMANENT:
+        return _Refusal(Undelivered(f"Slack refused it: {code}", permanent=True), code)
+    if answer.status in (401, 403, 404, 410):
+        return _Refusal(
+            Undelivered(f"Slack refused it ({answer.status} {code})".replace(" )", ")"), permanent=True), code
+        )
+    if answer.status // 100 in (3, 5):
+        return _Refusal(as_refusal("Slack", answer), code)
+    return _Refusal(Undelivered(f"Slack answered {answer.status} {code}".strip(), retry_after=pause), code)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdtrue.model import Event, Mark, Parcel, Reason, Sample, Subject, show_moment
-from holdtrue.notifiers.slack_texts import escape, fitted, link, literal, plain
-from holdtrue.notifiers.wording import facts, headline, marks, said, sentence, shown_rows
+from holdtrue.model import Event, Mark, Parcel, Reason, Sample, show_moment
+from holdtrue.notifiers.slack_texts import escape, fitted, link, plain
+from holdtrue.notifiers.wording import facts, headline, literal, marks, next_step, said, sentence, shown_rows
 
 Block = dict[str, Any]
 
@@ -114,8 +114,8 @@ def _ways(parcel: Parcel) -> str:
     ways += [link(url, label) for label, url in parcel.links[:5]]
     while len(text := " · ".join(ways)) > _WAYS_LIMIT:
         ways.pop()
-    if episode.subject is Subject.VIOLATION:
-        text += ("\n" if text else "") + f"`holdtrue promote {episode.id}`"
+    if step := next_step(parcel):
+        text += ("\n" if text else "") + f"`{step}`"
     return text or f"Alert {episode.id}"
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 from holdtrue.model.masking import excerpt
+from holdtrue.notifiers.wording import literal
 
 _SHOUT = re.compile(r"@(?=(?:here|channel|everyone|all|group)\b)", re.IGNORECASE)
 _WORD_JOINER = "\u2060"
@@ -36,21 +36,6 @@ def plain(text: str) -> str:
 def code(text: str) -> str:
     """``text`` for the inside of a code span or block: escaped, on one line, and unable to end it."""
     return escape(literal(text).replace("`", _TICK))
-
-
-def literal(text: str) -> str:
-    """Control characters, line breaks and marks of writing direction, written out so that one can see them."""
-    return "".join(_visible(letter) for letter in text)
-
-
-def _visible(letter: str) -> str:
-    if letter == " " or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
-        return letter
-    named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(letter)
-    if named is not None:
-        return named
-    number = ord(letter)
-    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}" if number < 65536 else f"\\U{number:08x}"
 
 
 def fitted(text: str, limit: int, *, inside_code: bool = False) -> str:

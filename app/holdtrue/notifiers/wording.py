@@ -1,6 +1,8 @@
-"""an episode and its event in words, for every kind: pure, and not yet made safe for any medium"""
+"""an episode and its event in words, for every kind of notifier (pure)"""
 
 from __future__ import annotations
+
+import unicodedata
 
 from holdtrue.model import Ending, Episode, Mark, Parcel, Reason, Sample, Subject, show_duration, show_moment
 
@@ -108,6 +110,12 @@ def counted(episode: Episode) -> str:
     return f"{least}{episode.count}{most}"
 
 
+def next_step(parcel: Parcel) -> str:
+    """What to type to make a test of it; empty if there is nothing to make one of."""
+    episode = parcel.episode
+    return f"holdtrue promote {episode.id}" if episode.subject is Subject.VIOLATION and not is_test(parcel) else ""
+
+
 def marks(parcel: Parcel) -> list[str]:
     """What is to be known of the message beside its reason."""
     notes = [mark.value for mark in dict.fromkeys((*parcel.event.marks, *parcel.message.marks))]
@@ -130,3 +138,18 @@ def shown_rows(parcel: Parcel, limit: int = ROWS_SHOWN) -> tuple[list[tuple[int,
 
 def _novelties(sample: Sample) -> list[str]:
     return [*sample.novelties, *[""] * (len(sample.rows) - len(sample.novelties))]
+
+
+def literal(text: str) -> str:
+    """Control characters, line breaks and marks of writing direction, written out so that one can see them."""
+    return "".join(_visible(letter) for letter in text)
+
+
+def _visible(letter: str) -> str:
+    if letter == " " or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
+        return letter
+    named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(letter)
+    if named is not None:
+        return named
+    number = ord(letter)
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}" if number < 65536 else f"\\U{number:08x}"

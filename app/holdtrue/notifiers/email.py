@@ -1,0 +1,186 @@
+"""tells people by e-mail: one thread for each episode, over SMTP whose security is said"""
+
+from __future__ import annotations
+
+import contextlib
+import smtplib
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from email.message import EmailMessage
+from typing import Final
+
+from holdtrue.errors import SettingsRefused
+from holdtrue.model import Delivered, NotifierConfig, Parcel, Thread, Undelivered
+from holdtrue.notifiers.connecting import Line, tls_of
+from holdtrue.notifiers.email_texts import identity, message_of
+from holdtrue.notifiers.notifier import MAY_HAVE_ARRIVED, Notifier
+from holdtrue.notifiers.options import secret_of, text_of
+
+TIME_LIMIT: Final = 30.0
+PORTS: Final = {"starttls": 587, "tls": 465, "none": 25}
+
+_WHO = "the mail server"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where mail is handed over, and how: ``security`` is ``starttls``, ``tls`` or ``none``.
+
+    A login is asked at each message.
+    """
+
+    host: str
+    port: int
+    security: str
+    tls: Callable[[], ssl.SSLContext]
+    username: Callable[[], str] | None = None
+    password: Callable[[], str] | None = None
+    time_limit: float = TIME_LIMIT
+
+
+def build_email(config: NotifierConfig, environ: Mapping[str, str]) -> Notifier:
+    """E-mail: ``host``, ``security``, ``from`` and ``to``; ``port``, ``username``, ``password`` and ``ca_file`` if need be.
+
+    Raises:
+        SettingsRefused: one of the four is missing, or a secret cannot be read.
+    """
+    security, host, sender = (text_of(config, key) for key in ("security", "host", "from"))
+    to = config.option("to")
+    recipients = tuple(str(one) for one in to) if isinstance(to, tuple) else ()
+    if security not in PORTS or not host or not sender or not recipients:
+        raise SettingsRefused(
+            f"notifier {config.name!r} needs `host`, `security`, `from` and `to`",
+            remedy=f"security is one of {', '.join(PORTS)}",
+        )
+    username, password = secret_of(config, "username", environ), secret_of(config, "password", environ)
+    if (username is None) != (password is None) or (username is not None and security == "none"):
+        raise SettingsRefused(
+            f"notifier {config.name!r} has half a login, or would send one in the clear",
+            remedy="`username` and `password` go together, and need `security: starttls` or `tls`",
+        )
+    port = config.option("port")
+    server = Server(
+        host,
+        port if isinstance(port, int) else PORTS[security],
+        security,
+        tls_of(config.name, text_of(config, "ca_file")),
+        username,
+        password,
+    )
+    return Email(config.name, server, sender, recipients)
+
+
+class Email:
+    """Sends each event to all recipients as one message."""
+
+    kind = "email"
+
+    def __init__(self, name: str, server: Server, sender: str, to: tuple[str, ...]) -> None:
+        """Send from ``sender`` by ``server``."""
+        self.name = name
+        self._server = server
+        self._sender = sender
+        self._to = to
+
+    def describe_limits(self) -> str:
+        """What e-mail cannot do."""
+        return (
+            "e-mail adds a message for every event to the alert's thread, and cannot edit the former ones; "
+            "sent means that the mail server took it, not that anybody read it"
+        )
+
+    def deliver(self, parcel: Parcel) -> Delivered | Undelivered:
+        """Send the event."""
+        root = parcel.thread.reference if parcel.thread is not None else ""
+        try:
+            message = message_of(parcel, sender=self._sender, to=self._to, root=root)
+            refused = self._send(message)
+        except SettingsRefused as problem:
+            return Undelivered(f"the secret cannot be read: {problem.message}")
+        except Exception as problem:  # noqa: BLE001 - the library raises whatever the network does; its text may hold a login
+            return _undelivered(problem)
+        note = f"{refused} of {len(self._to)} recipients were refused" if refused else ""
+        return Delivered(Thread("", root or identity(parcel, self._sender)), note)
+
+    def redraw(self, parcel: Parcel) -> Delivered | Undelivered:
+        """Nothing: what was sent stays as it is."""
+        return Delivered(parcel.thread, "an e-mail cannot be edited")
+
+    def _send(self, message: EmailMessage) -> int:
+        """Hand it over; how many recipients were refused while others were taken."""
+        server = self._server
+        with Line(server.time_limit) as line:
+            implicit = server.tls() if server.security == "tls" else None
+            client = _Client(line, implicit, server.host, self._sender.rpartition("@")[2])
+            try:
+                client.open(server.port)
+                if server.security == "starttls":
+                    client.starttls(context=server.tls())
+                if server.username is not None and server.password is not None:
+                    client.login(server.username(), server.password())
+                refused = len(client.send_message(message, self._sender, list(self._to)))
+                with contextlib.suppress(smtplib.SMTPException, OSError):
+                    client.quit()
+                return refused
+            finally:
+                client.close()
+
+
+class _NotConnected(Exception):
+    """There was no connection, so that nothing was sent."""
+
+
+class _Client(smtplib.SMTP):
+    """Connects by a line, so that a server that hangs or drips is cut off."""
+
+    def __init__(self, line: Line, implicit: ssl.SSLContext | None, host: str, own: str) -> None:
+        self._line = line
+        self._implicit = implicit
+        super().__init__(local_hostname=own, timeout=line.left)
+        self._host = host
+
+    def open(self, port: int) -> None:
+        """Connect, and hear the greeting.
+
+        Raises:
+            smtplib.SMTPConnectError: the greeting was none.
+        """
+        code, said = self.connect(self._host, port)
+        if code != 220:
+            raise smtplib.SMTPConnectError(code, said)
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:  # noqa: ARG002 - the line knows how long
+        def connecting(address: str, seconds: float) -> socket.socket:
+            return socket.create_connection((address, port), seconds)
+
+        try:
+            made: socket.socket = self._line.connect(host, port, connecting)
+            self._line.hold(made)
+            made.settimeout(self._line.left)
+            return self._implicit.wrap_socket(made, server_hostname=host) if self._implicit is not None else made
+        except OSError as problem:
+            raise _NotConnected from problem
+
+
+def _undelivered(problem: Exception) -> Undelivered:
+    """Failures by what can be done about them: codes that begin with 4 pass, those with 5 do not."""
+    if isinstance(problem, _NotConnected):
+        return Undelivered(f"{_WHO} did not answer ({type(problem.__cause__).__name__})")
+    if isinstance(problem, smtplib.SMTPRecipientsRefused):
+        codes = sorted({code for code, _ in problem.recipients.values()})
+        said = ", ".join(str(code) for code in codes)
+        return Undelivered(f"{_WHO} refused every recipient ({said})", permanent=all(code >= 500 for code in codes))
+    if isinstance(problem, smtplib.SMTPNotSupportedError):
+        # Not permanent: somebody in between may hide what the server offers, and that must lose no message.
+        return Undelivered(f"{_WHO} does not offer what `security` or the login needs")
+    if isinstance(problem, smtplib.SMTPResponseException):
+        what = "the login" if isinstance(problem, smtplib.SMTPAuthenticationError) else "it"
+        return Undelivered(f"{_WHO} refused {what} ({problem.smtp_code})", permanent=problem.smtp_code >= 500)
+    if isinstance(problem, ssl.SSLError):
+        return Undelivered(f"{_WHO} did not answer ({type(problem).__name__})")
+    if isinstance(problem, OSError):
+        # smtplib's own exceptions are OSErrors too; by now the message may have been handed over.
+        return Undelivered(f"{_WHO} did not answer ({type(problem).__name__}); {MAY_HAVE_ARRIVED}")
+    return Undelivered(f"unexpected error ({type(problem).__name__})")
