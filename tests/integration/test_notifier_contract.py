@@ -19,6 +19,9 @@ from scenes.told import EPISODE, KINDS, RESOLVED, UNCHECKED, Stand, notifier_at,
 from servers.stalling import stalling
 from telling import Service
 
+POSTING = tuple(one for one in KINDS if one != "email")
+"""The kinds that speak HTTP; what e-mail does in their place stands in test_email.py."""
+
 HOSTILE = (
     "<!channel> <script>alert(1)</script> & {{ .x }} *b* `c`",
     "line\r\nBcc: everybody@example.com\r\n\r\nbody",
@@ -102,10 +105,9 @@ def test_no_secret_is_in_any_failure_log_or_repr(
         assert secret not in said
 
 
+@pytest.mark.parametrize("kind", POSTING)
 def test_a_secret_is_read_anew_at_each_message_and_one_that_is_gone_is_a_failure(kind: str) -> None:
     """Semantics 1.7: they rotate."""
-    if kind == "email":
-        pytest.skip("without a login there is none; test_email.py logs in")
     environ = {"TOKEN": "x", "HOOK": "http://127.0.0.1:9/", "URL": "http://127.0.0.1:9/", "SIGN": "x", "KEY": "x"}
     notifier = notifier_at(kind, 9, environ=environ)
     environ.clear()
@@ -239,10 +241,9 @@ def test_an_alertmanager_that_drips_ends_its_push_too() -> None:
         assert done.wait(20)
 
 
+@pytest.mark.parametrize("kind", POSTING)
 def test_a_redirect_is_never_followed(kind: str) -> None:
     """It would carry a token, or rows, to whoever answered."""
-    if kind == "email":
-        pytest.skip("SMTP knows none")
     answer = b"HTTP/1.1 307 Moved\r\nLocation: http://127.0.0.1:%d/elsewhere\r\nContent-Length: 0\r\n\r\n"
     with standing("webhook") as elsewhere, stalling(answer % port_of(elsewhere)) as port:
         result = notifier_at(kind, port).deliver(parcel())
