@@ -6,8 +6,9 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 _NAT64 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
 _COMPATIBLE = ip_network("::/96")
-# Reachable from every machine of one big cloud, and global by its number: what answers there hands out credentials.
-_METADATA = frozenset({ip_address("168.63.129.16")})
+# What answers there hands out credentials to machines of one big cloud each, and looks public: by its number, or to
+# versions of Python that know only a part of that network.
+_METADATA = (ip_network("168.63.129.16/32"), ip_network("192.0.0.0/24"))
 
 
 def is_internal(address: str) -> bool:
@@ -23,7 +24,7 @@ def is_internal(address: str) -> bool:
 
 
 def _is_internal(address: IPv4Address | IPv6Address) -> bool:
-    if address in _METADATA or address.is_multicast or not address.is_global:
+    if any(address in one for one in _METADATA) or address.is_multicast or not address.is_global:
         return True
     return isinstance(address, IPv6Address) and address.is_site_local
 
