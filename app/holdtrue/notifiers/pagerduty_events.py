@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from holdtrue.model import Parcel, Subject
+from holdtrue.model import Parcel, Reason, Subject
 from holdtrue.model.masking import excerpt
 from holdtrue.notifiers.wording import facts, literal, marks, sentence, shown_rows, subject
 
@@ -29,15 +29,16 @@ def dedup_key(parcel: Parcel) -> str:
 
 
 def event_of(parcel: Parcel, routing_key: str, key: str) -> dict[str, Any]:
-    """The event: a trigger while the episode is open, and a resolve when it has ended, however it ended.
+    """The event: a trigger while the episode is open, an acknowledge of ours, and a resolve when it has ended, however it ended.
 
     A notice (a waiver that ends soon) triggers an incident that a person closes: nothing will take it back.
     """
     episode = parcel.episode
-    resolves = must_resolve(parcel)
+    acknowledged = parcel.event.reason is Reason.ACKNOWLEDGED
+    action = "resolve" if must_resolve(parcel) else "acknowledge" if acknowledged else "trigger"
     event: dict[str, Any] = {
         "routing_key": routing_key,
-        "event_action": "resolve" if resolves else "trigger",
+        "event_action": action,
         "dedup_key": key,
         "payload": {
             "summary": _text(sentence(parcel), SUMMARY_LIMIT),
@@ -51,7 +52,7 @@ def event_of(parcel: Parcel, routing_key: str, key: str) -> dict[str, Any]:
     }
     if episode.owner:
         event["payload"]["group"] = _text(episode.owner, FIELD_LIMIT)
-    if not resolves:
+    if action == "trigger":
         event["client"] = "Holdtrue"
         if _is_address(parcel.page_url):
             event["client_url"] = parcel.page_url
