@@ -10,12 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from casebook import case
 from holdtrue.alerting import acknowledge, lift, parse_matchers, review, unacknowledge
-from holdtrue.delivery import FIRST_WAIT, LONGEST_WAIT, SHORTEST_WAIT, Delivery, decide_retry
+from holdtrue.delivery import Delivery
 from holdtrue.model import (
     Delivered,
     MessageState,
@@ -30,7 +28,7 @@ from holdtrue.notifiers import Notifier, build_notifier
 from holdtrue.notifiers.slack import SlackBot
 from servers.service import until
 from servers.slack import TOKEN, Answer, SlackStub
-from telling import START, Service, drawn_by
+from telling import Service
 
 
 @pytest.fixture
@@ -445,36 +443,3 @@ def test_a_message_of_health_says_what_is_known(service: Service, slack: SlackSt
     assert "Looked at again" in health.seen
     assert "it is violated, 3 counted" in health.seen
     assert "Now: violated, 0s ago" in health.seen
-
-
-@given(
-    st.integers(0, 10_000),
-    st.one_of(st.none(), st.floats(0, 10_000)),
-    st.booleans(),
-    st.integers(),
-)
-def test_a_retry_waits_as_long_as_asked_else_longer_each_time_and_never_for_ever(
-    attempts: int, retry_after: float | None, permanent: bool, seed: int
-) -> None:
-    """Case 103: Retry-After is honoured as it stands, however often it was tried; nothing mendable is given up."""
-    result = Undelivered("no", permanent=permanent, retry_after=retry_after)
-    retry = decide_retry(result, attempts, START, drawn_by(seed))
-    assert (retry.at is None) == permanent
-    if retry.at is None:
-        return
-    waited = retry.at - START
-    assert waited >= SHORTEST_WAIT
-    if retry_after is not None:
-        asked = timedelta(seconds=min(retry_after, 3600))
-        assert asked <= waited <= max(SHORTEST_WAIT, asked) + min(FIRST_WAIT, max(SHORTEST_WAIT, asked) / 4)
-    else:
-        assert waited <= LONGEST_WAIT
-    if retry_after is None and attempts <= 1:
-        assert waited <= FIRST_WAIT
-
-
-def test_jitter_spreads_the_retries() -> None:
-    """Full jitter: what failed together does not return together."""
-    rng = drawn_by(3)
-    waits = {decide_retry(Undelivered("no"), 8, START, rng).at for _ in range(50)}
-    assert len(waits) == 50

@@ -29,7 +29,7 @@ def dedup_key(parcel: Parcel) -> str:
 
 
 def event_of(parcel: Parcel, routing_key: str, key: str) -> dict[str, Any]:
-    """The event: a trigger while the episode is open, an acknowledge of ours, and a resolve when it has ended, however it ended.
+    """The event: a trigger or an acknowledge while the episode is open, and a resolve when it has ended, however it ended.
 
     A notice (a waiver that ends soon) triggers an incident that a person closes: nothing will take it back.
     """
