@@ -258,7 +258,7 @@ def test_against_what_is_a_revision_a_folder_or_a_file(
 
 
 @pytest.mark.parametrize(
-    "against", ["no-such-branch", "--output=/tmp/x", "HEAD^{tree}", "../absent", "holdtrue.yaml\n"]
+    "against", ["no-such-branch", "--output=/tmp/x", "HEAD^{tree}", "../absent", "holdtrue.yaml\n", "", " "]
 )
 def test_what_is_neither_is_refused_with_a_remedy(shop: Path, against: str) -> None:
     done = command(shop, "one_refund", f"--against={against}")
@@ -335,6 +335,38 @@ class TestLayouts:
         path = shop / "rules" / "shop.yaml"
         path.write_text(COMMITTED.replace(TEXT, TEXT + " AND amount > 3"), encoding="utf-8")
         assert command(shop, "one_refund").returncode == 1
+
+    def test_a_link_to_a_link_leads_to_its_file(self, shop: Path) -> None:
+        (shop / "rules").mkdir()
+        (shop / "invariants" / "shop.yaml").rename(shop / "rules" / "shop.yaml")
+        (shop / "rules" / "between.yaml").symlink_to("shop.yaml")
+        (shop / "invariants" / "linked.yaml").symlink_to("../rules/between.yaml")
+        commit(shop, "Linked twice")
+        assert command(shop, "one_refund").returncode == 0
+
+    def test_what_a_commit_does_not_hold_is_said_to_be_unread(
+        self, shop: Path, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        """Else an invariant of a submodule would be called new, without a word of why."""
+        theirs = tmp_path_factory.mktemp("theirs")
+        (theirs / "more.yaml").write_text(COMMITTED.replace("name: ", "name: their_"), encoding="utf-8")
+        git(theirs, "init", "--quiet")
+        commit(theirs)
+        git(shop, "-c", "protocol.file.allow=always", "submodule", "add", "--quiet", str(theirs), "invariants/theirs")
+        commit(shop, "With theirs")
+        found = told(command(shop, "their_one_refund", "--format", "json"))
+        assert any("invariants/theirs is a submodule" in note and "not read" in note for note in found["notes"])
+
+    def test_a_hook_of_another_repository_changes_nothing(
+        self, shop: Path, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        theirs = tmp_path_factory.mktemp("theirs")
+        (theirs / "shop.yaml").write_text(COMMITTED.replace("doubled", "gone"), encoding="utf-8")
+        git(theirs, "init", "--quiet")
+        commit(theirs)
+        for where in (theirs / ".git", ".git", shop / ".git"):
+            done = command(shop, "one_refund", GIT_DIR=str(where), GIT_INDEX_FILE=f"{where}/index")
+            assert done.returncode == 0, done.stdout + done.stderr
 
     def test_a_database_that_is_gone_cannot_be_asked(self, shop: Path) -> None:
         config = json.loads((shop / "holdtrue.yaml").read_text(encoding="utf-8"))

@@ -6,7 +6,7 @@ import os
 import posixpath
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -20,6 +20,19 @@ _FILES_LIMIT: Final = 20_000
 _SQL_FILE: Final = re.compile(r"\bsql_file:\s*[\"']?([^\s\"'#,}]+)")
 _LINK: Final = "120000"
 _SAID_LIMIT: Final = 200
+_HOPS_LIMIT: Final = 40
+_OF_ANOTHER: Final = frozenset(
+    {
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_COMMON_DIR",
+        "GIT_INDEX_FILE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_NAMESPACE",
+        "GIT_PREFIX",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +51,7 @@ class _Texts:
     label: str
     texts: Mapping[str, str]
     config: str | None
+    note: str = ""
 
 
 def read_former(config_path: Path, against: str | None, *, environ: Mapping[str, str]) -> Former:
@@ -58,7 +72,7 @@ def read_former(config_path: Path, against: str | None, *, environ: Mapping[str,
     for config, note in tried:
         examined = examine({**found.texts, CONFIG: config}, environ=environ, allow_empty=True)
         if examined.catalog is not None:
-            return Former(found.label, examined.catalog, (note,) if note else ())
+            return Former(found.label, examined.catalog, tuple(one for one in (note, found.note) if one))
         problems = problems or examined.refusals
     more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
     raise Refused(
@@ -68,6 +82,11 @@ def read_former(config_path: Path, against: str | None, *, environ: Mapping[str,
 
 
 def _texts_of(config_path: Path, against: str | None, current: str) -> _Texts:
+    if against is not None and not against.strip():
+        # An unset variable of a pipeline would be this folder, which is always the same as itself.
+        raise Refused(
+            "--against names nothing", remedy="a revision, a folder with a holdtrue.yaml, or a file of invariants"
+        )
     path = Path(against) if against is not None else None
     if path is None or not path.exists():
         return _from_git(config_path, against or "HEAD", current)
@@ -119,7 +138,7 @@ def _from_git(config_path: Path, revision: str, current: str) -> _Texts:
     git = _Git(folder if folder.is_dir() else home)
     commit = git.commit(revision)
     root = Path(git.line("rev-parse", "--show-toplevel"))
-    listing = dict(git.files(commit))
+    listing, unread = git.files(commit)
     label = f"{revision} ({commit[:9]})" if not commit.startswith(revision) else commit[:9]
     config_name = _below(root, home.resolve() / config_path.name)
     config = git.text(listing[config_name]) if config_name is not None and config_name in listing else None
@@ -144,7 +163,18 @@ def _from_git(config_path: Path, revision: str, current: str) -> _Texts:
         )
     if len(wanted) > _FILES_LIMIT:
         raise Refused(f"the folder at {label} has more than {_FILES_LIMIT} files")
-    return _Texts(label, git.texts(wanted), config)
+    left = [name for name in unread if name.startswith(prefix) and _is_open(name.removeprefix(prefix))]
+    return _Texts(label, git.texts(wanted), config, _of_unread(left, label))
+
+
+def _of_unread(names: Sequence[str], label: str) -> str:
+    if not names:
+        return ""
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return (
+        f"{names[0]}{more} is a submodule at {label}, or a link that leads out of it: what lies there was not read,"
+        " so that its invariants look new"
+    )
 
 
 def _below(root: Path, path: Path) -> str | None:
@@ -152,8 +182,11 @@ def _below(root: Path, path: Path) -> str | None:
 
 
 def _counts(relative: str) -> bool:
-    folders = relative.split("/")[:-1]
-    return not any(part.startswith(".") for part in folders) and is_catalog_file(posixpath.basename(relative))
+    return _is_open(posixpath.dirname(relative)) and is_catalog_file(posixpath.basename(relative))
+
+
+def _is_open(relative: str) -> bool:
+    return not any(part.startswith(".") for part in relative.split("/"))
 
 
 class _Git:
@@ -161,11 +194,13 @@ class _Git:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        # The repository is the folder's own, whatever hook of whatever repository we are run by.
         self._environ = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name not in _OF_ANOTHER},
             "GIT_OPTIONAL_LOCKS": "0",
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_NO_LAZY_FETCH": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
             "GIT_PAGER": "cat",
             "LC_ALL": "C",
         }
@@ -191,21 +226,36 @@ class _Git:
                 remedy="commit first, or give --against a revision, a folder with a holdtrue.yaml, or a file of invariants",
             ) from refusal
 
-    def files(self, commit: str) -> Iterator[tuple[str, str]]:
-        """Every file of a commit and the name of its content; links to files lead to those."""
+    def files(self, commit: str) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Every file of a commit with the name of its content, links to files led to those; and what cannot be read."""
         links: dict[str, str] = {}
         found: dict[str, str] = {}
+        unread: list[str] = []
         for entry in os.fsdecode(self._run(("ls-tree", "-r", "-z", "--full-tree", commit))).split("\0"):
             about, tab, name = entry.partition("\t")
-            if tab and about.split()[1] == "blob":
-                mode, _, blob = about.split()
+            if not tab:
+                continue
+            mode, kind, blob = about.split()
+            if kind == "commit":
+                unread.append(name)
+            else:
                 (links if mode == _LINK else found)[name] = blob
-        yield from found.items()
-        for name, blob in links.items():
+        led: dict[str, str] = {}
+        for name in links:
             if is_catalog_file(posixpath.basename(name)):
-                target = posixpath.normpath(posixpath.join(posixpath.dirname(name), self.text(blob)))
+                target = self._follow(name, links)
                 if target in found:
-                    yield name, found[target]
+                    led[name] = found[target]
+                else:
+                    unread.append(name)
+        return {**found, **led}, tuple(unread)
+
+    def _follow(self, name: str, links: Mapping[str, str]) -> str:
+        for _ in range(_HOPS_LIMIT):
+            if name not in links:
+                break
+            name = posixpath.normpath(posixpath.join(posixpath.dirname(name), self.text(links[name])))
+        return name
 
     def text(self, blob: str) -> str:
         """One content."""
