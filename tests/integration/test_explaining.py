@@ -11,6 +11,8 @@ import pytest
 
 from holdtrue.catalog import table_aliases
 from holdtrue.databases import Databases, Explains, Look, Plan
+from holdtrue.inspection import plan_findings, plan_reach
+from holdtrue.inspection.plans import PlanFindingKind
 from holdtrue.model import Dialect, Failure, FailureReason
 from servers.invariants import mysql_config, postgres_config, primary_config, sqlite_config
 from servers.mariadb import FreshMariadb
@@ -111,6 +113,25 @@ class TestPostgresql:
         assert filled.value("SELECT is_called FROM s") is False
         assert filled.value("SELECT to_regclass('copied')") is None
 
+    def test_a_value_of_a_row_that_a_function_brought_is_not_shown(self, filled: FreshDatabase) -> None:
+        """semantics 4.4: a function that is called immutable is worked out for the plan, whatever it reads."""
+        for name, type_, value in (("note", "text", "'private-' || id"), ("number", "int", "id")):
+            body = f"BEGIN RETURN (SELECT {value} FROM t WHERE id = 2711); END"
+            filled.execute([f"CREATE FUNCTION {name}() RETURNS {type_} IMMUTABLE LANGUAGE plpgsql AS $${body}$$"])
+        databases = Databases(environ={})
+        databases.configure([postgres_config(filled.standby_url)])
+        try:
+            text = "SELECT id FROM t WHERE state IN ('open', 'half done') AND state <> note() AND id + 7 <> number()"
+            found = planned(databases, text, Dialect.POSTGRESQL)
+        finally:
+            databases.close()
+        said = " ".join(one.text for one in found.steps)
+        assert "2711" not in said
+        assert "private" not in said
+        assert "half done" in said
+        assert "id + 7" in said
+        assert "'…'::text" in said
+
     def test_an_error_says_its_place_in_the_users_own_text(self, standby: Databases) -> None:
         text = "SELECT id, absent FROM t"
         found = plan(standby, text, Dialect.POSTGRESQL)
@@ -181,6 +202,12 @@ class TestMariadb:
         assert isinstance(plan(replica, text, Dialect.MYSQL), Failure)
         assert filled.value("SELECT count(*) FROM t") == 1000
 
+    def test_what_is_read_through_a_view_is_counted(self, replica: Databases, filled: FreshMariadb) -> None:
+        filled.execute(["CREATE VIEW gone AS SELECT hidden.id FROM t AS hidden WHERE hidden.state = 'gone'"])
+        found = planned(replica, "SELECT id FROM gone", Dialect.MYSQL)
+        assert [(one.tables, one.whole) for one in found.steps] == [(("hidden",), True)]
+        assert 500 <= plan_reach(found).rows <= 1500
+
     def test_nothing_is_executed(self, replica: Databases) -> None:
         assert isinstance(plan(replica, "SELECT id FROM t WHERE SLEEP(1000) = 0", Dialect.MYSQL), Plan)
 
@@ -210,6 +237,50 @@ class TestSqlite:
         assert [(one.table, one.rows) for one in whole.tables] == [("t", 500)]
         keyed = planned(databases, "SELECT id FROM t WHERE id = 7", Dialect.SQLITE)
         assert [(one.tables, one.whole) for one in keyed.steps] == [(("t",), False)]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "SELECT id FROM gone",
+            "SELECT g.id FROM gone AS g",
+            "SELECT most FROM summed WHERE most < 0",
+            "WITH c AS (SELECT id FROM gone) SELECT a.id FROM c AS a JOIN c AS b ON a.id = b.id",
+        ],
+    )
+    def test_what_is_read_through_a_view_is_not_taken_for_nothing(
+        self, databases: Databases, file: Path, text: str
+    ) -> None:
+        """Nor is the view asked for its rows, which would be to execute it."""
+        connection = sqlite3.connect(file)
+        connection.execute("CREATE VIEW gone AS SELECT id FROM t WHERE state = 'gone'")
+        connection.execute("CREATE VIEW summed AS SELECT state, max(id) AS most FROM t GROUP BY state")
+        connection.close()
+        found = planned(databases, text, Dialect.SQLITE)
+        assert {one.tables for one in found.steps if one.whole} == {("t",)}
+        assert [one.rows for one in found.tables] == [None]
+        assert plan_reach(found).at_least
+        assert [one.kind for one in plan_findings(found, LIMIT)] == [PlanFindingKind.UNKNOWN_SIZE]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 9) SELECT m.x FROM n AS m",
+            "SELECT x.v FROM (SELECT 1 AS v UNION SELECT 2) AS x",
+        ],
+    )
+    def test_rows_that_the_text_makes_itself_are_no_table(self, databases: Databases, text: str) -> None:
+        found = planned(databases, text, Dialect.SQLITE)
+        assert not [one for one in found.steps if one.tables]
+        assert plan_findings(found, LIMIT) == ()
+
+    def test_a_text_that_our_parser_cannot_read_is_not_taken_for_nothing(self, databases: Databases) -> None:
+        def examine(look: Look) -> Plan | Failure:
+            assert isinstance(look, Explains)
+            return look.explain("SELECT o.id FROM t AS o WHERE o.state = 'gone'", {})
+
+        found = databases.look("db", time_limit=LIMIT, newest_good=None, examine=examine)
+        assert isinstance(found, Plan)
+        assert [one.kind for one in plan_findings(found, LIMIT)] == [PlanFindingKind.UNKNOWN_SIZE]
 
     def test_a_name_is_quoted_and_a_table_without_rowid_has_no_known_size(self, databases: Databases) -> None:
         found = planned(databases, 'SELECT k FROM "odd ""name"', Dialect.SQLITE)

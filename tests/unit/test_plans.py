@@ -101,7 +101,7 @@ def test_postgresqls_plan_is_read_with_how_often_each_step_is_done() -> None:
             }
         }
     ]
-    steps = postgresql_steps(document)
+    steps = postgresql_steps(document, "SELECT 1")
     assert [(one.depth, one.tables, one.whole, one.rows, one.times) for one in steps] == [
         (0, (), False, 80.0, 1.0),
         (1, ("a",), True, None, 1.0),
@@ -110,7 +110,7 @@ def test_postgresqls_plan_is_read_with_how_often_each_step_is_done() -> None:
     assert steps[1].text == "Seq Scan on a first (cost 0, rows 40) Filter: (x = 1)"
     plans = document[0]["Plan"]["Plans"]
     plans[1] = {"Node Type": "Materialize", "Parent Relationship": "Inner", "Plan Rows": 2, "Plans": [inner]}  # type: ignore[index]
-    assert [one.times for one in postgresql_steps(document)] == [1.0, 1.0, 1.0, 1.0]
+    assert [one.times for one in postgresql_steps(document, "")] == [1.0, 1.0, 1.0, 1.0]
 
 
 def test_a_hashed_subplan_is_done_once() -> None:
@@ -133,8 +133,8 @@ def test_a_hashed_subplan_is_done_once() -> None:
             }
         ]
 
-    assert postgresql_steps(document("(NOT (hashed SubPlan 1))"))[1].times == 1.0
-    assert postgresql_steps(document("(NOT (SubPlan 1))"))[1].times == 9.0
+    assert postgresql_steps(document("(NOT (hashed SubPlan 1))"), "")[1].times == 1.0
+    assert postgresql_steps(document("(NOT (SubPlan 1))"), "")[1].times == 9.0
 
 
 def test_mysqls_plan_multiplies_what_the_tables_before_leave() -> None:
@@ -165,5 +165,5 @@ def test_sqlites_plan_is_a_tree() -> None:
 
 def test_an_alias_stands_for_every_table_that_it_may_be() -> None:
     text = "WITH c AS (SELECT 1) SELECT * FROM a AS x JOIN s.b ON true JOIN c AS y ON true WHERE EXISTS (SELECT 1 FROM d AS X)"
-    assert table_aliases(text, Dialect.SQLITE) == {"x": ("a", "d"), "b": ("s.b",)}
+    assert table_aliases(text, Dialect.SQLITE) == {"x": ("a", "d"), "b": ("s.b",), "y": ()}
     assert table_aliases("SELECT ((", Dialect.SQLITE) == {}

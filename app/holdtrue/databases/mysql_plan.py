@@ -61,11 +61,13 @@ def steps_of(rows: Sequence[Mapping[str, str | None]], aliases: Aliases) -> tupl
             # Asked again for each row of the query around it; which that is is not said: the first is meant mostly.
             times = next(iter(left.values()), 1.0)
         left[query] = max(1.0, times * (1.0 if count is None else count) * (1.0 if share is None else share / 100))
-        tables = tuple(aliases.get(alias.casefold(), ())) if not alias.startswith("<") else ()
+        # A name that the text does not have is a view's table, or one of a text that our parser cannot read.
+        read = bool(alias) and not alias.startswith("<")
+        tables = tuple(aliases.get(alias.casefold(), (alias,))) if read else ()
         said = [f"{name} {row[name]}" for name in ("key", "ref", "rows", "filtered", "extra") if row.get(name)]
         text = " ".join(part for part in (kind, alias, how) if part)
         depth = max(0, int(query) - 1) if query.isdigit() else 0
-        whole = how in _WHOLE and bool(alias) and not alias.startswith("<")
+        whole = how in _WHOLE and read
         steps.append(PlanStep(depth, " ".join([text, *said]), tables, whole, count, times))
     return tuple(steps)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -20,6 +21,11 @@ _SIZES = """SELECT n.nspname, c.relname, c.reltuples::bigint::text, pg_catalog.p
  JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = t.r ORDER BY 1, 2"""
 _TABLES_LIMIT = 1000
 _ONCE = frozenset({"Materialize", "Memoize"})
+_WORD = re.compile(r"\w+")
+# Names and the numbers of other plans are passed over; a quoted value, or a number, is a value.
+_VALUE = re.compile(
+    r"""(?:Sub|Init)Plan\ \d+|"(?:[^"]|"")*"|\$?[^\W\d]\w*|\$\d+|(?P<value>'(?:[^']|'')*'|\d[\w.]*)""", re.VERBOSE
+)
 _SHOWN = ("Index Name", "Join Type", "Strategy", "CTE Name", "Subplan Name")
 
 
@@ -46,7 +52,7 @@ def read_plan(asking: Asking, sql: str, within: timedelta) -> Plan:
         raise Stopped(replace(failure, position=max(1, failure.position - len(EXPLAIN)))) from None
     try:
         document = json.loads(rows[0][0] or "")
-        steps = steps_of(document)
+        steps = steps_of(document, sql)
         names = sorted({_table(node) for node in _nodes(document[0]["Plan"]) if _table(node)[1]})
     except (ValueError, LookupError, TypeError, RecursionError):
         raise Stopped(Failure(FailureReason.QUERY, "the server's plan could not be read")) from None
@@ -63,23 +69,23 @@ def _size(schema: str | None, name: str | None, rows: str | None, size: str | No
     return TableSize(_shown(schema or "", name or ""), count if known else None, length)
 
 
-def steps_of(document: Any) -> tuple[PlanStep, ...]:  # noqa: ANN401  JSON of the server
-    """The steps of ``EXPLAIN (FORMAT JSON)``, from above, with how often each is expected to be done."""
-    return tuple(_walk(document[0]["Plan"], 0, 1.0))
+def steps_of(document: Any, sql: str) -> tuple[PlanStep, ...]:  # noqa: ANN401  JSON of the server
+    """The steps of ``EXPLAIN (FORMAT JSON)`` of a text, from above, with how often each is expected to be done."""
+    return tuple(_walk(document[0]["Plan"], 0, 1.0, frozenset(_WORD.findall(sql))))
 
 
-def _walk(node: Mapping[str, Any], depth: int, times: float) -> Iterator[PlanStep]:
+def _walk(node: Mapping[str, Any], depth: int, times: float, words: frozenset[str]) -> Iterator[PlanStep]:
     schema, name = _table(node)
     rows = float(node.get("Plan Rows", 0))
     kind = str(node.get("Node Type", ""))
     whole = kind == "Seq Scan"
     table = (_shown(schema, name),) if name else ()
     # A whole scan reads the table, not the rows that are left of it: how many these are only its size says.
-    yield PlanStep(depth, _text(node, kind, _shown(schema, name)), table, whole, None if whole else rows, times)
+    yield PlanStep(depth, _text(node, kind, _shown(schema, name), words), table, whole, None if whole else rows, times)
     children = node.get("Plans", ())
     outer = next((float(one.get("Plan Rows", 1)) for one in children if one.get("Parent Relationship") == "Outer"), 1.0)
     for child in children:
-        yield from _walk(child, depth + 1, times * _repeats(node, kind, child, outer))
+        yield from _walk(child, depth + 1, times * _repeats(node, kind, child, outer), words)
 
 
 def _repeats(node: Mapping[str, Any], kind: str, child: Mapping[str, Any], outer: float) -> float:
@@ -108,7 +114,7 @@ def _shown(schema: str, name: str) -> str:
     return name if schema in ("", "public") else f"{schema}.{name}"
 
 
-def _text(node: Mapping[str, Any], kind: str, table: str) -> str:
+def _text(node: Mapping[str, Any], kind: str, table: str, words: frozenset[str]) -> str:
     parts = [kind]
     if table:
         parts.append(f"on {table}")
@@ -117,5 +123,19 @@ def _text(node: Mapping[str, Any], kind: str, table: str) -> str:
             parts.append(str(alias))
     parts += [f"{name.lower()} {node[name]}" for name in _SHOWN if node.get(name) not in (None, "", "Plain")]
     costs = f"(cost {node.get('Total Cost', 0):g}, rows {node.get('Plan Rows', 0):g})"
-    conditions = [f"{name}: {node[name]}" for name in ("Index Cond", "Hash Cond", "Filter") if node.get(name)]
+    conditions = [
+        f"{name}: {_masked(str(node[name]), words)}" for name in ("Index Cond", "Hash Cond", "Filter") if node.get(name)
+    ]
     return " ".join([*parts, costs, *conditions])
+
+
+def _masked(condition: str, words: frozenset[str]) -> str:
+    """A condition without the values that are not the text's: a function that was worked out may have read them in rows."""
+
+    def shown(found: re.Match[str]) -> str:
+        value = found["value"]
+        if value is None or all(word in words for word in _WORD.findall(value)):
+            return found[0]
+        return "'…'" if value.startswith("'") else "…"
+
+    return _VALUE.sub(shown, condition)
