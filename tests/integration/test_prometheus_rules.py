@@ -20,7 +20,7 @@ TESTS = DEPLOY / "tests"
 VIOLATED = (
     "max by (invariant, database, severity, owner)(holdtrue_firing) == 1 or "
     "(max by (invariant, database, severity, owner)(last_over_time(holdtrue_firing[15m])) == 1 "
-    "unless max by (invariant, database, severity, owner)(holdtrue_firing))"
+    "unless on (invariant, database) holdtrue_firing)"
 )
 
 
