@@ -52,6 +52,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def commit(folder: Path, message: str = "As it is") -> str:
+    git(folder, "init", "--quiet")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", message)
     return git(folder, "rev-parse", "HEAD")
@@ -103,7 +104,6 @@ def shop(tmp_path: Path) -> Path:
     """A repository with a catalog that is committed, on a file with 25 violations."""
     folder = catalog(tmp_path)
     fill(folder)
-    git(folder, "init", "--quiet")
     commit(folder)
     return folder
 
@@ -303,7 +303,6 @@ class TestLayouts:
         (folder / "invariants" / "sql").mkdir()
         text = folder / "invariants" / "sql" / "one.sql"
         text.write_text(TEXT, encoding="utf-8")
-        git(tmp_path, "init", "--quiet")
         commit(tmp_path)
         text.write_text(TEXT + " AND amount > 3", encoding="utf-8")
         done = command(tmp_path, "one_refund", "--config", "ops/monitoring/holdtrue.yaml", "--format", "json")
@@ -314,7 +313,6 @@ class TestLayouts:
         catalog(tmp_path)
         fill(tmp_path)
         (tmp_path / ".gitignore").write_text("*.db*\nholdtrue.yaml\n", encoding="utf-8")
-        git(tmp_path, "init", "--quiet")
         commit(tmp_path)
         edit(tmp_path, TEXT, TEXT + " AND amount > 3")
         assert command(tmp_path, "one_refund").returncode == 1
@@ -322,7 +320,6 @@ class TestLayouts:
     def test_invariants_in_a_repository_of_their_own(self, tmp_path: Path) -> None:
         catalog(tmp_path)
         fill(tmp_path)
-        git(tmp_path / "invariants", "init", "--quiet")
         commit(tmp_path / "invariants")
         edit(tmp_path, TEXT, TEXT + " AND amount > 3")
         assert command(tmp_path, "one_refund").returncode == 1
@@ -350,7 +347,6 @@ class TestLayouts:
         """Else an invariant of a submodule would be called new, without a word of why."""
         theirs = tmp_path_factory.mktemp("theirs")
         (theirs / "more.yaml").write_text(COMMITTED.replace("name: ", "name: their_"), encoding="utf-8")
-        git(theirs, "init", "--quiet")
         commit(theirs)
         git(shop, "-c", "protocol.file.allow=always", "submodule", "add", "--quiet", str(theirs), "invariants/theirs")
         commit(shop, "With theirs")
@@ -362,7 +358,6 @@ class TestLayouts:
     ) -> None:
         theirs = tmp_path_factory.mktemp("theirs")
         (theirs / "shop.yaml").write_text(COMMITTED.replace("doubled", "gone"), encoding="utf-8")
-        git(theirs, "init", "--quiet")
         commit(theirs)
         for where in (theirs / ".git", ".git", shop / ".git"):
             done = command(shop, "one_refund", GIT_DIR=str(where), GIT_INDEX_FILE=f"{where}/index")
@@ -394,7 +389,6 @@ def servers_catalog(folder: Path, dialect: str, text: str) -> Path:
     (folder / "invariants" / "shop.yaml").write_text(json.dumps({"invariants": [rule]}), encoding="utf-8")
     config = {"databases": {"shop": {"dialect": dialect, "replicas": [{"name": "r1", "url": "${SHOP_URL}"}]}}}
     (folder / "holdtrue.yaml").write_text(json.dumps(config), encoding="utf-8")
-    git(folder, "init", "--quiet")
     commit(folder)
     return folder
 
