@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from holdtrue.model import Verdict, Word
 HOLDS = Shard(Verdict(Word.HOLDS, "holds, 1m ago", firing=False, unknown=False, violations=0, exit_code=0))
 UNKNOWN = Shard(Verdict(Word.UNKNOWN, "unknown", firing=False, unknown=True, violations=None, exit_code=3))
 UNSEEN = Shard(Verdict(Word.VIOLATED, "not seen since", firing=False, unknown=True, violations=None, exit_code=1))
+BESIDE = replace(HOLDS, settling=2, waived=1)
 STILL = Shard(Verdict(Word.HOLDS, "holds · still firing", firing=True, unknown=False, violations=0, exit_code=1))
 
 
@@ -60,6 +63,12 @@ def test_the_order_of_the_databases_says_nothing(shards: list[Shard], random: ob
         ([violated(4), violated(3), HOLDS], "violated on 2, holds on 1 · 7 in all"),
         ([violated(4), UNKNOWN, HOLDS], "violated on 1, unknown on 1, holds on 1 · 4 in the 2 of 3 known"),
         ([violated(4, complete=False), HOLDS], "violated on 1, holds on 1 · at least 4 in all"),
+        ([STILL, HOLDS], "holds on 2 · still firing on 1"),
+        ([BESIDE, HOLDS, BESIDE], "holds on 3 · 4 settling · 2 waived"),
+        (
+            [replace(UNKNOWN, settling=2, waived=1), BESIDE],
+            "unknown on 1, holds on 1 · 2 settling · 1 waived · 0 in the 1 of 2 known",
+        ),
         ([UNSEEN, HOLDS], "violated on 1, holds on 1 · 0 in the 1 of 2 known"),
     ],
 )

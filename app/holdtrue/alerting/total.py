@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdtrue.model import Verdict, Word
+from holdtrue.model import Standing, Verdict, Word
 
 _WORDS = (Word.VIOLATED, Word.UNKNOWN, Word.HOLDS)
 _EXIT_CODES = (1, 3, 0)
@@ -16,10 +16,22 @@ _EXIT_CODES = (1, 3, 0)
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The verdict on one of the databases; ``complete`` is False where its count says "at least"."""
+    """The verdict on one of the databases; ``complete`` is False where its count says "at least".
+
+    ``settling`` and ``waived`` are the rows that its last good run returned and did not count.
+    """
 
     verdict: Verdict
     complete: bool = True
+    settling: int = 0
+    waived: int = 0
+
+    @classmethod
+    def of(cls, verdict: Verdict, standing: Standing | None) -> Shard:
+        """The verdict on a pair with what its standing says of the last good run."""
+        if standing is None:
+            return cls(verdict)
+        return cls(verdict, standing.good_complete, standing.good_settling, standing.good_waived)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +39,8 @@ class Total:
     """What several verdicts come to.
 
     ``violations`` is the sum over the ``known`` of the ``databases``, None if none is known. ``violated`` and ``holding``
-    count databases by word; the others are unknown.
+    count databases by word; the others are unknown. ``settling`` and ``waived`` are the rows of those that hold,
+    ``still_firing`` says on how many of them an alert waits for more good runs.
     """
 
     worst: Verdict
@@ -37,6 +50,9 @@ class Total:
     known: int
     violated: int
     holding: int
+    settling: int = 0
+    waived: int = 0
+    still_firing: int = 0
 
     @property
     def exit_code(self) -> int:
@@ -60,9 +76,12 @@ class Total:
 
     @property
     def spread(self) -> str:
-        """``violated on 2, unknown on 1, holds on 9``."""
+        """``violated on 2, unknown on 1, holds on 9 · 3 settling``: rows that do not count stand beside the word."""
         parts = ((self.violated, "violated"), (self.unknown, "unknown"), (self.holding, "holds"))
-        return ", ".join(f"{word} on {count}" for count, word in parts if count)
+        words = ", ".join(f"{word} on {count}" for count, word in parts if count)
+        beside = ((self.settling, "settling"), (self.waived, "waived"))
+        still = [f"still firing on {self.still_firing}"] if self.still_firing else []
+        return " · ".join([words, *(f"{count} {word}" for count, word in beside if count), *still])
 
     @property
     def reach(self) -> str:
@@ -79,6 +98,7 @@ def sum_up(shards: Sequence[Shard]) -> Total:
     if not shards:
         raise ValueError("no verdict to sum up")
     known = [one for one in shards if one.verdict.violations is not None]
+    holding = [one for one in shards if one.verdict.word is Word.HOLDS]
     return Total(
         worst=min((one.verdict for one in shards), key=_worse),
         violations=sum(one.verdict.violations or 0 for one in known) if known else None,
@@ -86,7 +106,10 @@ def sum_up(shards: Sequence[Shard]) -> Total:
         databases=len(shards),
         known=len(known),
         violated=sum(one.verdict.word is Word.VIOLATED for one in shards),
-        holding=sum(one.verdict.word is Word.HOLDS for one in shards),
+        holding=len(holding),
+        settling=sum(one.settling for one in holding),
+        waived=sum(one.waived for one in holding),
+        still_firing=sum(one.verdict.firing for one in holding),
     )
 
 

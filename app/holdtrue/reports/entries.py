@@ -54,7 +54,7 @@ def overview(
         entry = _entry(invariant, standing, row, judged, over_budget.get((invariant.name, database)))
         entries.append({**entry, **_told(catalog, invariant, database)})
         if len(invariant.databases) > 1:
-            shards.setdefault(invariant.name, []).append(Shard(judged, complete=standing.good_complete))
+            shards.setdefault(invariant.name, []).append(Shard.of(judged, standing))
     entries.sort(key=_worst_first)
     codes = {entry["verdict"]["exit_code"] for entry in entries}
     return {

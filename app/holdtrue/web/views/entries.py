@@ -119,7 +119,7 @@ def grouped(shown: Sequence[Judged], filters: Filters) -> tuple[Group, ...]:
 
 def summed(shards: Sequence[Judged]) -> Total:
     """What the verdicts on an invariant's databases come to."""
-    return sum_up([Shard(one.verdict, complete=one.row is None or one.row.standing.good_complete) for one in shards])
+    return sum_up([Shard.of(one.verdict, one.row.standing if one.row is not None else None) for one in shards])
 
 
 def _worst_first(one: Judged) -> tuple[int, int, int, float, str, str]:
