@@ -168,6 +168,33 @@ def test_an_attempt_that_waits_holds_no_confirmation_up(wanting: Wanting) -> Non
     assert (claim.kind, claim.due_at, claim.attempt) == (RunKind.SCHEDULED, NOON, 2)
 
 
+def test_a_moment_that_comes_twice_holds_nothing_up(wanting: Wanting) -> None:
+    """Semantics 5.2, 8.1: the clock is set back after a confirming run that could not look, and it is wanted once more."""
+    house = wanting.house
+    wanting.first()
+    house.clock.forward(HALF)
+    (claim,) = house.claim()
+    wanting.save(claim, Outcome.ERRORED)
+    house.clock.now = NOON + HALF / 2
+    house.store.leases.ask("rule", DATABASE)
+    (claim,) = house.claim()
+    wanting.wants = Confirmation(NOON + HALF, 7)
+    wanting.save(claim, Outcome.ERRORED)
+    wanting.wants = None
+    house.clock.now = NOON + HALF
+    (claim,) = house.claim()
+    assert (claim.kind, claim.due_at) == (RunKind.CONFIRMING, NOON + HALF)
+    wanting.save(claim, Outcome.VIOLATED)
+    assert house.claim() == ()
+    asked = house.store.leases.ask("rule", DATABASE)
+    house.clock.forward(HALF)
+    (claim,) = house.claim()
+    saved = wanting.save(claim)
+    kept = house.store.reads.run(saved.run_id or 0)
+    assert kept is not None
+    assert (kept.due_at, asked) == (NOON + HALF + timedelta(microseconds=2),) * 2
+
+
 def test_another_definition_is_run_at_once_instead_of_confirming_the_former(wanting: Wanting) -> None:
     """Semantics 1.3, 5.2, 6."""
     house = wanting.house

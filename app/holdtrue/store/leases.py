@@ -13,7 +13,7 @@ from holdtrue.model import Claim, RunKind
 from holdtrue.store.among import among
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.records import Hold
-from holdtrue.store.tables import entries, generations, named_leases
+from holdtrue.store.tables import entries, generations, named_leases, runs
 
 
 def _claimable(now: datetime, generation: int) -> ColumnElement[bool]:
@@ -145,7 +145,8 @@ class Leases:
             if row.extra_due is not None and (row.extra_kind == RunKind.ASKED.value or row.extra_due <= due):
                 asked: datetime = row.extra_due
                 return asked
-            if due in (row.next_due, row.last_due):
+            # A moment may come twice where the clock is set back; the answer must be found under one of its own.
+            while due in (row.next_due, row.last_due) or _is_recorded(connection, row.id, due):
                 due += timedelta(microseconds=1)
             connection.execute(
                 update(entries)
@@ -185,6 +186,11 @@ _RELEASE = (
     .where(entries.c.id == bindparam("entry"), entries.c.token == bindparam("held_token"))
     .values(lease_owner=None, lease_until=None)
 )
+
+
+def _is_recorded(connection: Connection, entry: int, due: datetime) -> bool:
+    there = select(runs.c.id).where(runs.c.entry_id == entry, runs.c.due_at == due)
+    return connection.execute(there).first() is not None
 
 
 def _claim_of(row: Row[Any], until: datetime, now: datetime) -> Claim:

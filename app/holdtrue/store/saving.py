@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC
+from dataclasses import replace
+from datetime import UTC, timedelta
 
 from sqlalchemy import Connection, delete, exists, func, select, update
 
@@ -21,6 +22,7 @@ EVIDENCE_PER_EPISODE = 20
 
 def write_runs(connection: Connection, live: Sequence[Live]) -> None:
     """Give each run its row and id. A due time has one row: a later attempt takes it over (semantics 2.4)."""
+    _part_moments(connection, live)
     again = {one.entry.id: one for one in live if one.finished.claim.attempt > 1}
     if again:
         found = connection.execute(
@@ -47,6 +49,25 @@ def write_runs(connection: Connection, live: Sequence[Live]) -> None:
     )
     for one in new:
         one.run_id = numbers[one.entry.id,]
+
+
+def _part_moments(connection: Connection, live: Sequence[Live]) -> None:
+    """Give a run outside the schedule a moment of its own, where one is recorded under its due time.
+
+    Where the clock was set back a moment comes twice. A run that can never be saved would be claimed and made for ever.
+    """
+    beside = {one.entry.id: one for one in live if one.finished.claim.kind is not RunKind.SCHEDULED}
+    while beside:
+        moments = {entry: one.finished.run.due_at for entry, one in beside.items()}
+        found = connection.execute(
+            select(runs.c.entry_id, runs.c.due_at).where(
+                among(runs.c.entry_id, list(moments)), runs.c.due_at.in_(sorted(set(moments.values())))
+            )
+        )
+        beside = {row.entry_id: beside[row.entry_id] for row in found if row.due_at == moments[row.entry_id]}
+        for entry, one in beside.items():
+            run = replace(one.finished.run, due_at=moments[entry] + timedelta(microseconds=1))
+            one.finished = replace(one.finished, run=run)
 
 
 def write_keys(connection: Connection, live: Sequence[Live]) -> None:
