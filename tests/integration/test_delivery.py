@@ -255,7 +255,7 @@ def test_a_message_given_back_untried_counts_no_attempt_and_keeps_what_was_known
 def test_case_103_thirty_alerts_through_ten_429s_wait_only_as_long_as_asked(tmp_path: Path, slack: SlackStub) -> None:
     """Case 103: ten pauses of two seconds take about twenty, however many messages wait for them."""
     names = tuple(f"burst_{number:02}" for number in range(30))
-    service = Service(tmp_path, names, {"oncall": bot_of(slack)})
+    service = Service(tmp_path, names, {"oncall": each_alone(bot_of(slack))})
     try:
         slack.answer_next(*[Answer(429, "ratelimited", retry_after=2)] * 10)
         service.run()

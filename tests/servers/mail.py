@@ -59,7 +59,7 @@ class MailStub:
     def _authenticate(self, _server: Any, _session: Any, _envelope: Any, _mechanism: str, data: Any) -> AuthResult:
         assert isinstance(data, LoginPassword)
         self.logins.append((data.login.decode(), data.password.decode()))
-        return AuthResult(success=self.logins[-1] == (USER, PASSWORD))
+        return AuthResult(success=self.logins[-1] == (USER, PASSWORD), handled=False)
 
     async def handle_RCPT(self, _server: Any, _session: Any, envelope: Any, address: str, _options: Any) -> str:
         if self.recipient and (answer := self.recipient.popleft()):

@@ -116,10 +116,13 @@ class Email:
             client = _Client(line, implicit, server.host, self._sender.rpartition("@")[2])
             try:
                 client.open(server.port)
-                if server.security == "starttls":
-                    client.starttls(context=server.tls())
-                if server.username is not None and server.password is not None:
-                    client.login(server.username(), server.password())
+                try:
+                    if server.security == "starttls":
+                        client.starttls(context=server.tls())
+                    if server.username is not None and server.password is not None:
+                        client.login(server.username(), server.password())
+                except (smtplib.SMTPServerDisconnected, TimeoutError, ConnectionError) as problem:
+                    raise _NotConnected from problem
                 refused = len(client.send_message(message, self._sender, list(self._to)))
                 with contextlib.suppress(smtplib.SMTPException, OSError):
                     client.quit()
