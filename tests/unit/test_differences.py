@@ -68,6 +68,18 @@ def test_what_was_cut_short_proves_no_absence(before: list[int], after: list[int
     assert found.answered is not Answered.SAME
 
 
+@given(IDS.filter(bool), st.data())
+def test_rows_that_did_not_arrive_are_no_difference(ids: list[int], data: st.DataObject) -> None:
+    """semantics 3.4: a form that was cut short may have found the rest as well."""
+    arrived = ids[: data.draw(st.integers(1, len(ids)))]
+    for one, other in ((side(ids), side(arrived, complete=False)), (side(arrived, complete=False), side(ids))):
+        assert difference(one, other).answered is Answered.COULD_NOT_LOOK
+    both = difference(side(ids, complete=False), side(arrived, complete=False))
+    assert both.answered is Answered.COULD_NOT_LOOK
+    more = difference(side(ids), side([*arrived, 77], complete=False))
+    assert more.answered is Answered.DIFFERENT
+
+
 def test_a_side_that_could_not_look_compares_with_nothing() -> None:
     assert difference(side([1]), Side(RULE, None, None)).answered is Answered.COULD_NOT_LOOK
     assert difference(side([1]), side([], outcome=Outcome.ERRORED)).answered is Answered.COULD_NOT_LOOK

@@ -107,28 +107,35 @@ def difference(former: Side | None, edited: Side | None) -> Difference:
     there = [one for one in (former, edited) if one is not None]
     if not there or not all(one.good for one in there):
         return Difference(Answered.COULD_NOT_LOOK)
-    counts = {_count(one) for one in (former, edited)}
-    outcomes = {one.outcome if one is not None else Outcome.HELD for one in (former, edited)}
     why = _why_not(former, edited)
+    cut = any(not _complete(one) for one in there)
     if why:
-        cut = any(not _complete(one) for one in there)
-        if len(counts) == 1 and len(outcomes) == 1:
-            return Difference(Answered.COULD_NOT_LOOK if cut else Answered.SAME, why=why)
-        return Difference(Answered.DIFFERENT, why=why)
+        return Difference(_answered(different=_is_told_apart(former, edited), cut=cut), why=why)
     before, after, sampled = _compared(former, edited)
     only_former = _only(before, after) if edited is None or _complete(edited) else None
     only_edited = _only(after, before) if former is None or _complete(former) else None
-    counted_before, counted_after = _counted(before), _counted(after)
-    different = len(counts) > 1 or len(outcomes) > 1 or counted_before != counted_after
-    cut = only_former is None or only_edited is None
+    different = _is_told_apart(former, edited) or bool(only_former) or bool(only_edited)
+    untold = only_former is None or only_edited is None
     return Difference(
-        Answered.DIFFERENT if different else Answered.COULD_NOT_LOOK if cut else Answered.SAME,
+        _answered(different=different, cut=untold),
         only_former,
         only_edited,
-        len(counted_before & counted_after),
+        len(_counted(before) & _counted(after)),
         of_a_sample=sampled,
-        why="one of them was cut short: keys that only the other has cannot be told" if cut else "",
+        why="one of them was cut short: keys that only the other has cannot be told" if untold else "",
     )
+
+
+def _answered(*, different: bool, cut: bool) -> Answered:
+    return Answered.DIFFERENT if different else Answered.COULD_NOT_LOOK if cut else Answered.SAME
+
+
+def _is_told_apart(former: Side | None, edited: Side | None) -> bool:
+    """Whether outcome or number prove a difference: of one that was cut short only "at least" is known."""
+    outcomes = {one.outcome if one is not None else Outcome.HELD for one in (former, edited)}
+    before, after = _count(former), _count(edited)
+    whole = former is None or _complete(former), edited is None or _complete(edited)
+    return len(outcomes) > 1 or (whole[0] and after > before) or (whole[1] and before > after)
 
 
 def changes(former: Invariant, edited: Invariant) -> tuple[Changed, ...]:
