@@ -286,6 +286,37 @@ def test_a_new_schedule_missed_nothing_before_it_was_put_in_force(
     assert ((settled.due_at - NOON) // MINUTE, settled.missed, *since) == found
 
 
+def test_a_new_schedule_and_a_clock_that_was_set_back_lose_no_attempted_due_time(attempting: Attempting) -> None:
+    """Semantics 2.4, 1.3: what was attempted is owed, though the clock no longer says so."""
+    house = attempting.house
+    house.install(entry())
+    attempting.run(Outcome.ERRORED)
+    attempting.at(-7)
+    house.install(entry(schedule_key="every 300s", upcoming_due=NOON - 5 * MINUTE))
+    attempting.at(1)
+    saved = attempting.run(Outcome.HELD)
+    assert (saved.claim.due_at, saved.claim.attempt) == (NOON, 2)
+    assert attempting.rows() == [(0, "held", 2)]
+    attempting.agree()
+
+
+def test_a_rule_that_comes_back_after_the_clock_was_set_back_doubles_no_due_time(attempting: Attempting) -> None:
+    """Semantics 2.5, 8.1: its next due time lies after those that are recorded."""
+    house = attempting.house
+    house.install(entry())
+    attempting.run(Outcome.HELD)
+    house.install(entry("other", first_due=NOON + 99 * EVERY))
+    attempting.at(-40)
+    house.install(
+        entry(first_due=NOON - 3 * EVERY, upcoming_due=NOON - 2 * EVERY), entry("other", first_due=NOON + 99 * EVERY)
+    )
+    assert house.claim() == ()
+    attempting.at(1)
+    attempting.run(Outcome.HELD)
+    assert [outcome for _, outcome, _ in attempting.rows()] == ["held", "held"]
+    attempting.agree()
+
+
 def test_a_run_asked_for_between_two_attempts_is_a_row_and_a_point_of_its_own(attempting: Attempting) -> None:
     """Semantics 2.4, 11.1: and the newest span stays the newest."""
     house = attempting.house

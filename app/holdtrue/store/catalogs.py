@@ -221,6 +221,9 @@ class _Schedules:
             values |= {"token": row.token + 1, "lease_owner": None, "lease_until": None}
         if row.retired_at is not None:
             due = max(one.first_due, one.upcoming_due) if _is_past(one.first_due, row) else one.first_due
+            if _is_past(due, row):
+                # The clock was set back while it was away: a due time that is recorded could never be saved again.
+                due = row.last_due + timedelta(microseconds=1)
             values |= {
                 "since": self._now,
                 "next_due": due,
@@ -234,11 +237,12 @@ class _Schedules:
             }
         elif one.schedule_key != row.schedule_key:
             values["schedule_generation"] = self._generation
-            if row.next_due <= self._now:
+            if row.next_due <= self._now or row.attempts:
                 # Owed already: it is run, and the new schedule goes on from there. Where it waits to be attempted again,
-                # the new schedule's first due time does not wait for that.
-                values["upcoming_due"] = one.upcoming_due
-                values["claimable_at"] = min(row.claimable_at, one.upcoming_due)
+                # the new schedule's first due time does not wait for that. It lies before it where the clock was set back.
+                if one.upcoming_due > row.next_due:
+                    values["upcoming_due"] = one.upcoming_due
+                    values["claimable_at"] = min(row.claimable_at, one.upcoming_due)
             elif not _is_past(one.upcoming_due, row):
                 extra = row.extra_due
                 values["next_due"] = one.upcoming_due
