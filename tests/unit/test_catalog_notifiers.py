@@ -50,6 +50,20 @@ def test_an_alertmanager_carries_state_and_is_owed_no_messages() -> None:
         ("{kind: alertmanager, urls: ['https://a'], ca_file: ca.pem}", "absolute path"),
         ("{kind: alertmanager, urls: ['http://a'], resend_every: 2m, keep_for: 5m}", "three times"),
         ("[slack]", "must be a mapping"),
+        ("{kind: webhook, url: 'https://h'}", "has no `secret`"),
+        ("{kind: webhook, url: 'https://h', secret: literal}", "literal secret"),
+        ("{kind: webhook, url: 'http://h', secret: '${S}'}", "must be https"),
+        ("{kind: webhook, url: 'h.example.com', secret: '${S}'}", "must be an address"),
+        ("{kind: webhook, url: 'https://u:hunter2@h', secret: '${S}'}", "holds a user"),
+        ("{kind: pagerduty}", "has no `routing_key`"),
+        ("{kind: pagerduty, routing_key: literal}", "literal secret"),
+        ("{kind: email, host: m, from: a@b, to: [a@b]}", "has no `security`"),
+        ("{kind: email, host: m, security: ssl, from: a@b, to: [a@b]}", "starttls, tls, none"),
+        ("{kind: email, host: m, security: tls, from: 'A <a@b>', to: [a@b]}", "address alone"),
+        ("{kind: email, host: m, security: tls, from: a@b, to: []}", "at least 1"),
+        ("{kind: email, host: m, security: tls, from: a@b, to: ['a@b\\nBcc: c@d']}", "address alone"),
+        ("{kind: email, host: m, security: tls, from: a@b, to: [a@b], username: u}", "needs both"),
+        ("{kind: email, host: m, security: none, from: a@b, to: [a@b], username: u, password: '${P}'}", "in the clear"),
     ],
 )
 def test_what_does_not_go_together_is_refused(notifier: str, said: str) -> None:
@@ -68,3 +82,8 @@ def test_the_schema_knows_each_kind() -> None:
     assert valid({"notifiers": {"am": {"kind": "alertmanager", "urls": ["http://a"]}}})
     assert valid({"notifiers": {"chat": {"kind": "slack", "channel": "#x", "token": "${T}"}}})
     assert not valid({"notifiers": {"am": {"kind": "alertmanager", "urls": ["http://a"], "channel": "#x"}}})
+    assert valid({"notifiers": {"hooks": {"kind": "webhook", "url": "https://h", "secret": "${S}"}}})
+    assert valid({"notifiers": {"pager": {"kind": "pagerduty", "routing_key": "${K}"}}})
+    mail = {"kind": "email", "host": "m", "security": "starttls", "from": "a@b.c", "to": ["d@e.f"]}
+    assert valid({"notifiers": {"mail": mail}})
+    assert not valid({"notifiers": {"mail": {**mail, "security": "maybe"}}})
