@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +42,16 @@ def holdtrue(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None, t
 class Serving:
     """One ``holdtrue serve`` process and its log."""
 
-    def __init__(self, folder: Path, env: Mapping[str, str] | None = None, *arguments: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        env: Mapping[str, str] | None = None,
+        *arguments: str,
+        program: Sequence[str] = (sys.executable, "-m", "holdtrue"),
+    ) -> None:
         self.folder = folder
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "holdtrue", "serve", "--listen", "127.0.0.1:0", *arguments],
+            [*program, "serve", "--listen", "127.0.0.1:0", *arguments],
             cwd=folder,
             env=environment(env),
             stdout=subprocess.PIPE,
