@@ -69,6 +69,23 @@ def test_it_is_checked_and_run_and_every_answer_says_that_freshness_is_not_prove
     assert MARKER in command(shop, "run", "one_refund", "--raw").stdout
 
 
+def test_two_forms_are_compared_and_no_snapshot_is_claimed(shop: Path) -> None:
+    """Whether a transaction of this kind of database sees one snapshot, nobody told us."""
+    for arguments in (
+        ["init", "-q"],
+        ["add", "."],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"],
+    ):
+        subprocess.run(["git", *arguments], cwd=shop, check=True, capture_output=True)
+    path = shop / "invariants" / "shop.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("'dou%'", "'trebled%'"), encoding="utf-8")
+    done = command(shop, "diff", "one_refund")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "in one transaction; whether that sees one snapshot, nobody knows" in done.stdout
+    (one,) = json.loads(command(shop, "diff", "one_refund", "--format", "json").stdout)["databases"]
+    assert one["one_snapshot"] is False
+
+
 def test_what_is_not_offered_says_so(shop: Path) -> None:
     tested = command(shop, "test", "one_refund")
     assert (tested.returncode, "not offered" in tested.stdout) == (3, True), tested.stdout

@@ -15,6 +15,7 @@ import structlog
 from holdtrue.errors import SettingsRefused
 from holdtrue.model import Secret
 from holdtrue.notifiers import LabelMatch, expire, silence
+from holdtrue.notifiers.alertmanager import AT_ONCE
 from servers.alertmanager import MemberStub, cluster_of
 from telling import START, Service, push
 
@@ -58,6 +59,16 @@ def test_members_behind_one_host_are_two_and_are_numbered(service: Service, memb
     assert [one.name for one in cluster.members] == [place, f"{place}#2"]
     assert push(service.pushing(cluster)) == 2
     assert {path for _, path, _, _ in member.requests} == {"/one/api/v2/alerts", "/two/api/v2/alerts"}
+
+
+def test_what_a_member_refuses_keeps_nothing_else_from_it(member: MemberStub) -> None:
+    """Semantics 7.6: the alerts of one request that it does not like are not those of the next."""
+    (one,) = cluster_of(member.url).members
+    member.status = 400
+    problem = one.push([{"labels": {"n": str(number)}} for number in range(AT_ONCE + 1)])
+    assert problem is not None
+    assert problem.sentence == "it answered 400"
+    assert [len(body) for _, _, _, body in member.requests] == [AT_ONCE, 1]
 
 
 def test_a_cluster_that_cannot_be_built_is_refused_without_its_secrets(tmp_path: Path) -> None:

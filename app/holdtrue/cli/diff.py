@@ -74,9 +74,9 @@ def diff(
     asked, gone = databases_of(pair, catalog, database)
     secret = settings.ledger_secret
     hasher = KeyHasher(secret.get_secret_value().encode() if secret is not None else secrets.token_bytes(32))
-    zones = {one.name: one.timezone for one in catalog.config.databases}
+    configs = {one.name: one for one in catalog.config.databases}
     with no_log(), connected(catalog, environ, settings.config.parent, command="diff") as databases:
-        answers = [diff_now(databases, pair, one, hasher, timezone=zones[one]) for one in asked]
+        answers = [diff_now(databases, pair, configs[one], hasher) for one in asked]
     codes = [_EXITS[one.difference.answered] for one in answers]
     code = worst([*codes, *([ExitCode.COULD_NOT_LOOK] if gone else [])])
     changed = changes(pair.former, pair.edited) if pair.former is not None and pair.edited is not None else ()
@@ -137,6 +137,8 @@ def _say_one(one: Compared, label: str) -> None:
     say(f"{paint(found.answered.value, _COLOURS[found.answered])}  @ {visible(one.database)}  in {_took(one.duration)}")
     if one.position is not None:
         together = "both in one snapshot" if one.one_snapshot else "not in one snapshot: one of them failed"
+        if one.together and not one.one_snapshot:
+            together = "both in one transaction; whether that sees one snapshot, nobody knows of this kind of database"
         say(f"    {where(one.position)}; {together if one.former and one.edited else 'one of them is not there'}")
     width = max(len(label), len(_EDITED))
     for name, side in ((label, one.former), (_EDITED, one.edited)):

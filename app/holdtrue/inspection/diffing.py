@@ -12,7 +12,7 @@ from holdtrue.databases import Databases, Look, examine_invariant
 from holdtrue.errors import NotFound, Refused
 from holdtrue.inspection.differences import Difference, Side, difference
 from holdtrue.ledger import KeyHasher
-from holdtrue.model import Catalog, Failure, Invariant, Position
+from holdtrue.model import Catalog, DatabaseConfig, Dialect, Failure, Invariant, Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,16 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Both forms on one database; ``one_snapshot`` is False where one failed and the other was asked apart from it."""
+    """Both forms on one database.
+
+    ``together`` is False where one failed and the other was asked apart from it; ``one_snapshot`` also where nobody knows
+    whether a transaction of this kind of database sees one.
+    """
 
     database: str
     former: Side | None
     edited: Side | None
+    together: bool
     one_snapshot: bool
     duration: timedelta
     difference: Difference
@@ -93,11 +98,12 @@ def databases_of(pair: Pair, edited: Catalog, wanted: str | None) -> tuple[tuple
     return tuple(one for one in chosen if one in there), tuple(one for one in chosen if one not in there)
 
 
-def diff_now(databases: Databases, pair: Pair, database: str, hasher: KeyHasher, *, timezone: str) -> Compared:
+def diff_now(databases: Databases, pair: Pair, config: DatabaseConfig, hasher: KeyHasher) -> Compared:
     """Ask both forms in one look, so that they see the same rows; nothing is saved.
 
     Where the first one fails, its transaction may be of no use any more: the other is then asked in a look of its own.
     """
+    database, timezone = config.name, config.timezone
     forms = _forms(pair, database)
     limit = max(one.timeout for one in forms)
 
@@ -122,6 +128,7 @@ def diff_now(databases: Databases, pair: Pair, database: str, hasher: KeyHasher,
         former,
         edited,
         together,
+        together and config.dialect is not Dialect.OTHER,
         timedelta(seconds=time.monotonic() - started),
         difference(former, edited),
     )

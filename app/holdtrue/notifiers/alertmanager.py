@@ -25,9 +25,13 @@ AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A member did not take it, or did not answer; our own words, never an address, a secret or a body."""
+    """A member did not take it, or did not answer; our own words, never an address, a secret or a body.
+
+    ``answered`` is whether it said so itself: then another request may fare better.
+    """
 
     sentence: str
+    answered: bool = False
 
 
 class Member:
@@ -54,12 +58,18 @@ class Member:
         self.name = name
 
     def push(self, alerts: Sequence[Mapping[str, Any]]) -> Problem | None:
-        """Tell it these alerts, in its own form; None once it has taken all of them."""
+        """Tell it these alerts, in its own form; None once it has taken all of them.
+
+        What it refuses of them keeps nothing else from it.
+        """
+        refused: Problem | None = None
         for start in range(0, max(1, len(alerts)), AT_ONCE):
             answer = self.ask("POST", "/api/v2/alerts", alerts[start : start + AT_ONCE])
             if isinstance(answer, Problem):
-                return answer
-        return None
+                if not answer.answered:
+                    return answer
+                refused = refused or answer
+        return refused
 
     def active(self) -> frozenset[tuple[tuple[str, str], ...]] | Problem:
         """The labels of what fires there, silenced or not, sorted by name."""
@@ -92,7 +102,7 @@ class Member:
             if isinstance(answer, Unanswered):
                 return Problem(answer.sentence)
             if answer.status // 100 != 2:
-                return Problem(f"it answered {answer.status}")
+                return Problem(f"it answered {answer.status}", answered=True)
             return json.loads(answer.content) if answer.content.strip() else None
         except SettingsRefused as problem:
             return Problem(f"the secret cannot be read: {problem.message}")
