@@ -216,6 +216,7 @@ def test_what_was_pulled_from_a_file_makes_a_scratch_database(tmp_path: Path, ho
     ("arguments", "invariants", "expected"),
     [
         (["nowhere"], INVARIANTS, (2, "there is no database 'nowhere'")),
+        (["shop", "--out", "holdtrue.yaml"], INVARIANTS.replace("sales.lines", "lines"), (2, "is there already")),
         (["shop", "--out", "absent/shop.sql"], INVARIANTS.replace("sales.lines", "lines"), (2, "cannot be written")),
         (["shop"], INVARIANTS.replace("sales.lines", "absent"), (3, "none of the tables was found: absent")),
         (

@@ -31,6 +31,7 @@ def pull(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write it; standard output without.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
     config: ConfigOption = None,
 ) -> None:
     """Write the DDL of the tables that a database's invariants use, and of those that they refer to, from a replica.
@@ -38,6 +39,8 @@ def pull(
     It asks with your own login and reads no rows. Ends with 3 if no replica could be asked, or if one of the tables was
     not found there.
     """
+    if out is not None and out.exists() and not force:
+        raise Refused(f"{out} is there already", remedy="--force replaces it, and what was added to it by hand")
     settings = load_settings(config, os.environ)
     environ = environment(settings.config, os.environ)
     catalog = load_catalog(settings.config, environ=environ)

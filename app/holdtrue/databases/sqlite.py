@@ -68,7 +68,7 @@ class SqliteDriver:
             return Failure(FailureReason.REFUSED, "connection refused: a SQLite URL is written sqlite:///path/to/file")
         path = self._folder / path
         if not path.is_file():
-            return Failure(FailureReason.REFUSED, "connection refused: there is no such SQLite file")
+            return Failure(FailureReason.REFUSED, "connection refused: the SQLite file that the URL names is not there")
         try:
             connection = sqlite3.connect(
                 f"file:{quote(str(path.absolute()))}?mode=ro",
