@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from holdtrue.catalog import computed_columns, inspect_sql
+from holdtrue.catalog import computed_columns, inspect_sql, unsafe_columns
 from holdtrue.errors import PromotionRefused
 from holdtrue.model import Catalog, Dialect, EvidenceRow, Incident, Invariant, Returns, Subject, Ticket
 from holdtrue.model.masking import pseudonym
@@ -19,6 +19,8 @@ from holdtrue.store.records import AlertDetail, KeptEvidence
 
 _SALT_BYTES = 32
 _ENGINES = frozenset({Dialect.POSTGRESQL, Dialect.SQLITE})
+_IN_FORCE = "the catalog in force must have it (reload: SIGHUP or POST /-/reload)"
+_NEXT = "the next new violation, of another key or in another alert, is kept as it is"
 _DECLARED = re.compile(r"char[^(]*\((\d+)\)")
 
 
@@ -79,8 +81,9 @@ def make_ticket(detail: AlertDetail, catalog: Catalog, *, by: str, now: datetime
         )
     computed = computed_columns(invariant.sql, database.dialect)
     parsed = inspect_sql(invariant.sql, database.dialect).parsed
-    _check_promotable(invariant, detail, computed if parsed else None, database.safe_columns)
-    chosen = _choose(detail.evidence, invariant, computed, salt)
+    decisive = computed if parsed else None
+    _check_promotable(invariant, detail, decisive, database.safe_columns)
+    chosen = _choose(_as_they_were(invariant, detail, decisive), invariant, computed, salt)
     identity = ticket_id(invariant.name, episode.id)
     taken = chosen.kept.evidence
     incident = Incident(
@@ -137,12 +140,14 @@ def _check_promotable(
     if invariant.returns is Returns.COUNT and invariant.rows_sql is None:
         raise PromotionRefused(
             f"{invariant.name} returns: count, and a number has no rows to keep",
-            remedy="add to it: rows_sql: SELECT … (the rows that the number counts), with key: and base_rows:",
+            remedy="add to it: rows_sql: SELECT … (the rows that the number counts), with key: and base_rows:; "
+            + _IN_FORCE,
         )
     if not invariant.base_rows:
         raise PromotionRefused(
             f"{invariant.name} does not say which rows stand behind a violation",
-            remedy="add to it: base_rows: [{table: …, where: {column of the table: column of the violation}}]",
+            remedy="add to it: base_rows: [{table: …, where: {column of the table: column of the violation}}]; "
+            + _IN_FORCE,
         )
     if not any(one.evidence.rows for one in detail.evidence):
         reasons = sorted({one.evidence.incomplete for one in detail.evidence if one.evidence.incomplete})
@@ -158,11 +163,9 @@ def _check_promotable(
         for row in one.evidence.rows
         for name in row.columns
     }
-    unsafe = [
-        name
-        for name in (sorted(captured) if computed is None else computed)
-        if name in captured and not (invariant.is_safe(name) and (cap is None or name in cap))
-    ]
+    unsafe = unsafe_columns(
+        sorted(captured) if computed is None else computed, captured.__contains__, invariant.columns, cap
+    )
     if unsafe:
         capped = [name for name in unsafe if invariant.is_safe(name)]
         where = f"; and to safe_columns of the database: [{', '.join(capped)}]" if capped else ""
@@ -170,8 +173,31 @@ def _check_promotable(
         how = "computes with" if computed is not None else "cannot be inspected, and may compute with"
         raise PromotionRefused(
             f"{invariant.name} {how} columns that are not declared safe, and stand-ins would change what it finds",
-            remedy=f"if they hold nothing personal, add to it: columns: {{{lines}}}{where}",
+            remedy=f"if they hold nothing personal, add to it: columns: {{{lines}}}{where}; {_IN_FORCE}, and {_NEXT}",
         )
+
+
+def _as_they_were(
+    invariant: Invariant, detail: AlertDetail, computed: Sequence[str] | None
+) -> tuple[KeptEvidence, ...]:
+    """What was kept with the true values of every column that decides; a column may have been declared safe only since."""
+    decides: dict[str, None] = {}
+    whole: list[KeptEvidence] = []
+    for one in detail.evidence:
+        if not one.evidence.rows:
+            continue
+        stand_ins = {".".join(name.split(".")[-2:]) for name in one.evidence.pseudonymised}
+        lost = sorted(stand_ins if computed is None else stand_ins.intersection(computed))
+        decides.update(dict.fromkeys(lost))
+        if not lost:
+            whole.append(one)
+    if not whole:
+        raise PromotionRefused(
+            f"stand-ins were kept for {', '.join(decides)} when the rows of alert {detail.episode.id} were taken, and"
+            f" {invariant.name} computes with them: a test made of these rows could not break the rule",
+            remedy=f"declaring a column safe does not bring its values back; {_NEXT}: promote that one",
+        )
+    return tuple(whole)
 
 
 def _choose(kept: Sequence[KeptEvidence], invariant: Invariant, computed: Sequence[str], salt: bytes) -> _Chosen:

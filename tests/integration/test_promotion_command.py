@@ -49,13 +49,19 @@ invariants:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def texts() -> str:
+    """The invariants that were in force when the rows were taken."""
+    return INVARIANTS
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: str) -> Path:
     """A folder with a configuration, a broken database, and a store whose alert 1 is open."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HOLDTRUE_URL", raising=False)
     (tmp_path / "holdtrue.yaml").write_text(HOLDTRUE, encoding="utf-8")
     (tmp_path / "invariants").mkdir()
-    (tmp_path / "invariants" / "refunds.yaml").write_text(INVARIANTS, encoding="utf-8")
+    (tmp_path / "invariants" / "refunds.yaml").write_text(texts, encoding="utf-8")
     engine = create_engine(f"sqlite:///{tmp_path / 'refunds.db'}")
     with engine.begin() as connection:
         for statement in (*schema.SQLITE.split(";"), *schema.ROWS):
@@ -78,9 +84,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     store = open_store(f"sqlite:///{tmp_path / 'holdtrue.db'}", clock=Clock())
     store.upgrade()
     house = House(store, Clock(), "")
-    texts = dict(catalog.texts)
     new = replace(entry(NAME), definition=rule.definition)
-    store.catalogs.install(texts, catalog.content_hash, "ana", [new], withdraw=lambda *_: None, notifiers=())
+    store.catalogs.install(
+        dict(catalog.texts), catalog.content_hash, "ana", [new], withdraw=lambda *_: None, notifiers=()
+    )
     house.generation = 1
     (claim,) = house.claim()
     now = house.clock.now
@@ -108,6 +115,42 @@ def test_an_alert_becomes_a_folder_by_its_name(place: Path, capsys: pytest.Captu
     assert record["created_by"] == "store"
     assert f"wire run_a and run_b in tests/incidents/{NAME}_1/test_incident" in capsys.readouterr().out
     assert not [one for one in folder.parent.iterdir() if "partial" in one.name]
+
+
+def test_the_manual_tells_the_same_guesses_as_the_header_of_the_test(place: Path) -> None:
+    """semantics 9.3: no run was made before the violation, so nothing about before and after is known."""
+    assert command(["promote", NAME]) == 0
+    folder = place / "tests" / "incidents" / f"{NAME}_1"
+    header = (folder / f"test_incident_{NAME}_1.py").read_text(encoding="utf-8")
+    manual = (folder / "README.md").read_text(encoding="utf-8")
+    assert "rows split       no run before it: every row is a guess" in header
+    assert "## Guesses\n\n- `no run before it: every row is a guess`\n" in manual
+    assert "None: " not in manual.partition("## Guesses")[2].partition("## Stand-ins")[0]
+
+
+@pytest.mark.parametrize("texts", [INVARIANTS.replace("refunds.state: safe, ", "")])
+def test_rows_that_were_kept_as_stand_ins_make_no_test_though_their_columns_are_safe_since(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """semantics 4.4, 9.1: the text compares with 'settled', and what was kept in its place is a stand-in."""
+    assert command(["promote", NAME]) == 2
+    refused = capsys.readouterr().err
+    assert "columns: {refunds.state: safe}" in refused
+    assert "SIGHUP or POST /-/reload" in refused
+    (place / "invariants" / "refunds.yaml").write_text(INVARIANTS, encoding="utf-8")
+    catalog = load_catalog(place / "holdtrue.yaml", environ={})
+    store = open_store(f"sqlite:///{place / 'holdtrue.db'}", clock=Clock())
+    new = replace(entry(NAME), definition=catalog.invariants[0].definition)
+    store.catalogs.install(
+        dict(catalog.texts), catalog.content_hash, "ana", [new], withdraw=lambda *_: None, notifiers=()
+    )
+    assert command(["promote", NAME]) == 2
+    refused = capsys.readouterr().err
+    assert "stand-ins were kept for refunds.state" in refused
+    assert "the next new violation, of another key or in another alert" in refused
+    assert not (place / "tests").exists()
+    assert store.tickets.list(1) == ()
+    store.close()
 
 
 def test_a_wired_test_is_never_written_over_and_nothing_is_recorded(

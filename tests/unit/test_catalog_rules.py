@@ -322,3 +322,24 @@ def test_the_rest_of_the_configuration_arrives_in_the_model() -> None:
 def test_a_broken_configuration_does_not_make_every_invariant_doubtful() -> None:
     found = refused(item(SQL), "databases: {shop: {replica: []}}\n")
     assert {problem.place.file for problem in found} == {"holdtrue.yaml"}
+
+
+BASE = "base_rows: [{table: refunds, where: {id: id}}]"
+
+
+def test_what_promote_would_refuse_is_warned_of_where_base_rows_are_declared() -> None:
+    """semantics 4.4: declared after the incident, it comes too late for the rows that were kept."""
+    text = "sql: SELECT id, max(created_at) AS at FROM refunds WHERE state = 'settled' GROUP BY id"
+    (warning,) = warnings(item(f"{text}\ncolumns: {{refunds.state: safe}}\n{BASE}"))
+    assert "columns: {refunds.created_at: safe}" in warning
+    assert warnings(item(f"{text}\ncolumns: {{refunds.state: safe}}")) == []
+    assert warnings(item(f"{text}\ncolumns: {{refunds.state: safe, refunds.created_at: safe}}\n{BASE}")) == []
+    assert warnings(item(f"{text}\n{BASE}"), MYSQL) == [], "no barrier test is offered there"
+
+
+def test_a_column_that_may_be_another_tables_or_is_not_taken_along_is_not_warned_of() -> None:
+    """semantics 4.4: a warning that no declaration could answer teaches to look away."""
+    joined = "sql: SELECT r.id FROM refunds r JOIN disputes d ON d.id = r.dispute_id WHERE"
+    assert warnings(item(f"{joined} state = 'settled'\n{BASE}")) == []
+    assert warnings(item(f"{joined} d.state = 'open'\n{BASE}")) == []
+    assert len(warnings(item(f"{joined} r.state = 'settled'\n{BASE}"))) == 1

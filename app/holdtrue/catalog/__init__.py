@@ -2,7 +2,7 @@
 
 from holdtrue.catalog.aliases import table_aliases
 from holdtrue.catalog.building import CONFIG, Examination, build_catalog, content_hash, examine, read_config
-from holdtrue.catalog.computing import computed_columns
+from holdtrue.catalog.computing import computed_columns, unsafe_columns
 from holdtrue.catalog.definitions import definition_hash
 from holdtrue.catalog.folder import examine_files, folder_of, is_catalog_file, load_catalog, read_texts
 from holdtrue.catalog.nodes import TEXT_LIMIT
@@ -35,4 +35,5 @@ __all__ = [
     "read_texts",
     "resolve_secret",
     "table_aliases",
+    "unsafe_columns",
 ]

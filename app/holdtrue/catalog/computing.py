@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from holdtrue.catalog.sql import parse
 from holdtrue.model import Dialect
 
 
-def computed_columns(sql: str, dialect: Dialect) -> tuple[str, ...]:
+def unsafe_columns(
+    computed: Iterable[str], taken: Callable[[str], bool], safe: Collection[str], cap: Collection[str] | None = None
+) -> tuple[str, ...]:
+    """Those of the ``computed`` table columns that a ticket would take along as stand-ins, and so cannot be made (4.4).
+
+    ``taken`` tells whether a ticket takes the column along at all; ``cap`` is what the database lets anyone call safe.
+    """
+    return tuple(name for name in computed if taken(name) and not (name in safe and (cap is None or name in cap)))
+
+
+def computed_columns(sql: str, dialect: Dialect, *, certain: bool = False) -> tuple[str, ...]:
     """The table columns (``refunds.state``) that the text compares with a constant, orders, adds or computes with.
 
     A column is left out only if it is merely returned, grouped by, counted, tested for NULL, or set equal to another plain
     column: stand-ins that are equal for equal values keep all of these as they are. A column without its table's name is
-    given under every table that it may belong to. A text that the parser cannot read gives nothing.
+    given under every table that it may belong to; if only what is ``certain`` is asked for, under none where there are
+    several. A text that the parser cannot read gives nothing.
     """
     from sqlglot.errors import SqlglotError  # heavy, and not needed to import the catalog
     from sqlglot.optimizer.scope import traverse_scope
@@ -31,7 +43,9 @@ def computed_columns(sql: str, dialect: Dialect) -> tuple[str, ...]:
             # A subquery's columns are looked at in its own scope, where both sides of a comparison are known.
             own = column.parent_select in (None, scope.expression)
             if own and _is_computed(column, scope):
-                found.update(_bases(column, scope, dialect))
+                bases = _bases(column, scope, dialect)
+                if not (certain and not column.table and len(bases) > 1):
+                    found.update(bases)
     return tuple(sorted(found))
 
 

@@ -214,6 +214,7 @@ def _check_texts(
     own = rules.check_text(source, dialects, rows=not counts, inspected=inspected, problems=problems) if source else []
     if source is not None and own:
         rules.check_clock(source, has, own[0], asked.configs, problems)
+        rules.check_promotable(source, has, dialects, problems)
         if counts and own[0].may_be_null:
             message = f"`{source.key}` may yield NULL, which is an error; write coalesce(…, 0)"
             problems.append(Problem(source.place(0), message, fatal=False))

@@ -10,6 +10,7 @@ from typing import Final
 
 from cronsim import CronSim, CronSimError
 
+from holdtrue.catalog.computing import computed_columns, unsafe_columns
 from holdtrue.catalog.configuration import check_timezone
 from holdtrue.catalog.effective import Effective
 from holdtrue.catalog.nodes import Mapping, Node
@@ -207,6 +208,27 @@ def check_cap(has: Effective, databases: Sequence[DatabaseConfig], problems: lis
         if over:
             message = f"`safe_columns` of database {', '.join(over)} does not let this column be called safe"
             problems.append(Problem(has.entry("columns", name).place, message, name))
+
+
+def check_promotable(source: SqlSource, has: Effective, dialects: Sequence[Dialect], problems: list[Problem]) -> None:
+    """What `promote` would refuse only when an incident is there already (semantics 4.4)."""
+    if not has.has("base_rows") or (has.get("returns") == Returns.COUNT and not has.has("rows_sql")):
+        return
+    tables = {one.get("table").rpartition(".")[2] for one in has.get("base_rows", ()) if "table" in one}
+    safe = [name for name, how in has.get("columns", {}).items() if how == "safe"]
+    unsafe: dict[str, None] = {}
+    for dialect in dialects:
+        if dialect in _REFUSES_WRITES:  # a barrier test is offered for no other
+            computed = computed_columns(source.sql, dialect, certain=True)
+            found = unsafe_columns(computed, lambda name: name.rpartition(".")[0] in tables, safe)
+            unsafe.update(dict.fromkeys(found))
+    if unsafe:
+        lines = ", ".join(f"{name}: safe" for name in unsafe)
+        message = (
+            f"the text compares, orders or computes with columns that are not safe, so no alert of it can be promoted: "
+            f"if they hold nothing personal, add columns: {{{lines}}}"
+        )
+        problems.append(Problem(has.node("base_rows").place, message[:500], fatal=False))
 
 
 def check_clock(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from holdtrue.model import Incident, Position, show_moment
+from holdtrue.scaffolding.assembly import BY_TRANSACTION
 from holdtrue.scaffolding.contexts import TicketContext, Writer
 from holdtrue.scaffolding.texts import fenced, in_docstring, in_markdown, in_sql_comment, is_dotted
 
@@ -168,7 +169,9 @@ def _ticket(incident: Incident, context: TicketContext) -> str:
 
 
 def _readme(incident: Incident, context: TicketContext) -> str:
-    guesses = "".join(f"- {in_markdown(mark)}\n" for mark in incident.marked)
+    unsure = (context.split,) if context.split and context.split != BY_TRANSACTION else ()
+    guesses = "".join(f"- {in_markdown(mark)}\n" for mark in (*unsure, *incident.marked))
+    sure = "every row of the seed was there before the window" if incident.seed else "the seed is empty"
     masked = "".join(f"- {in_markdown(name)}\n" for name in context.masked)
     about = in_markdown(context.description) + "\n\n" if context.description else ""
     return f"""# Incident {incident.id}
@@ -200,7 +203,7 @@ A PostgreSQL server comes from `HOLDTRUE_BARRIER_URL` (a login that may create d
 
 ## Guesses
 
-{guesses or "None: every row of the seed was there before the window." + chr(10)}
+{guesses or f"None: {sure}." + chr(10)}
 ## Stand-ins
 
 {masked or "None: every captured column is declared safe." + chr(10)}
