@@ -319,7 +319,7 @@ def test_until_it_is_confirmed_the_verdict_says_so() -> None:
         judged = verdict(story.situation.standing, story.situation.alert, story.rule, story.now)
         return judged.sentence, judged.firing, judged.exit_code
 
-    assert said() == ("violated (confirming)", False, 1)
+    assert said() == ("violated (confirming), 0s ago", False, 1)
     second(story, Outcome.VIOLATED, 1, again=1)
     assert said() == ("violated, 0s ago", True, 1)
 

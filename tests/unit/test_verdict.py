@@ -47,7 +47,7 @@ FIRING, PENDING = alert(AlertState.FIRING), alert(AlertState.PENDING)
         (
             standing(Outcome.VIOLATED, FRESH, 7),
             PENDING,
-            Verdict(Word.VIOLATED, "violated, pending", False, False, 7, 1),
+            Verdict(Word.VIOLATED, "violated, pending, 3m ago", False, False, 7, 1),
         ),
         (standing(Outcome.VIOLATED, FRESH, 7), FIRING, Verdict(Word.VIOLATED, "violated, 3m ago", True, False, 7, 1)),
         (

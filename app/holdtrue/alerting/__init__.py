@@ -14,6 +14,7 @@ from holdtrue.alerting.silencing import (
     lift,
     parse_matchers,
     require_sound,
+    silence_of,
     silenced_by,
 )
 from holdtrue.alerting.total import Shard, Total, sum_up
@@ -43,6 +44,7 @@ __all__ = [
     "review",
     "routed",
     "routed_by",
+    "silence_of",
     "silenced_by",
     "sum_up",
     "unacknowledge",

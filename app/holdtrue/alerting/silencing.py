@@ -11,6 +11,7 @@ from holdtrue.alerting.episodes import Steps
 from holdtrue.errors import Refused
 from holdtrue.model import (
     AlertState,
+    Catalog,
     Change,
     Episode,
     Labels,
@@ -104,6 +105,16 @@ def silenced_by(silences: Iterable[Silence], labels: Labels, now: datetime) -> S
     """The silence that withholds messages of this now; of several the one that ends last; None if none does."""
     found = [one for one in silences if is_in_force(one, now) and matches(one.matchers, labels)]
     return max(found, key=lambda one: (one.ends_at, one.id), default=None)
+
+
+def silence_of(episode: Episode, silences: Iterable[Silence], catalog: Catalog | None, now: datetime) -> Silence | None:
+    """The silence that withholds messages of this episode now; None if none does, or it has ended."""
+    if not episode.open:
+        return None
+    invariant = catalog.invariant(episode.invariant) if catalog is not None else None
+    tags = invariant.tags if invariant is not None else ()
+    labels = Labels(episode.invariant, episode.database, episode.owner, episode.severity, tags)
+    return silenced_by(silences, labels, now)
 
 
 class WhyLifted(StrEnum):

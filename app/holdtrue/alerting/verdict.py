@@ -68,9 +68,9 @@ def _violated(standing: Standing, alert: Episode | None, seen: _Seen, *, firing:
     elif firing:
         sentence = f"violated, {seen.ago}"
     elif alert is not None and alert.confirming is not None:
-        sentence = "violated (confirming)"
+        sentence = f"violated (confirming), {seen.ago}"
     else:
-        sentence = "violated, pending"
+        sentence = f"violated, pending, {seen.ago}"
     if seen.fresh and not standing.good_complete:
         sentence += f" · at least {standing.good_count}"
     if seen.former:

@@ -7,6 +7,7 @@ from holdtrue.catalog.definitions import definition_hash
 from holdtrue.catalog.folder import examine_files, folder_of, is_catalog_file, load_catalog, read_texts
 from holdtrue.catalog.nodes import TEXT_LIMIT
 from holdtrue.catalog.packages import package_for
+from holdtrue.catalog.rules import ended_waivers
 from holdtrue.catalog.schema import json_schema
 from holdtrue.catalog.secrets import resolve_secret
 from holdtrue.catalog.shapes import nearest
@@ -22,6 +23,7 @@ __all__ = [
     "computed_columns",
     "content_hash",
     "definition_hash",
+    "ended_waivers",
     "examine",
     "examine_files",
     "folder_of",

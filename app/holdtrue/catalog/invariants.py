@@ -127,7 +127,7 @@ def _shared(has: Effective, sql: str, policy: Fields | None) -> dict[str, Any]:
         "tolerate": policy.get("tolerate", 0) if policy else 0,
         "population": has.get("population"),
         "waive": tuple(
-            Waiver(tuple(sorted(one.get("key").items())), one.get("reason"), one.get("until"))
+            Waiver(tuple(sorted(one.get("key").items())), one.get("reason"), one.get("until"), one.node.place)
             for one in has.get("waive", ())
         ),
         "count_limit": has.get("count_limit"),

@@ -17,7 +17,18 @@ from holdtrue.catalog.nodes import Mapping, Node
 from holdtrue.catalog.shapes import nearest
 from holdtrue.catalog.sources import SqlSource
 from holdtrue.catalog.sql import Inspection, inspect_sql
-from holdtrue.model import Cron, DatabaseConfig, Dialect, Interval, Problem, Returns, Schedule, show_duration
+from holdtrue.model import (
+    Catalog,
+    Cron,
+    DatabaseConfig,
+    Dialect,
+    Interval,
+    Problem,
+    Returns,
+    Schedule,
+    show_duration,
+    show_moment,
+)
 
 DEFAULT_INTERVAL: Final = timedelta(minutes=15)
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
@@ -90,6 +101,18 @@ def _together(has: Effective, counts: bool) -> Iterator[tuple[str, str]]:
         yield "sql_file", "`sql` and `sql_file` exclude each other; keep one"
     if has.has("database") and has.has("databases"):
         yield "databases", "`database` and `databases` exclude each other; keep one"
+
+
+def ended_waivers(catalog: Catalog, now: datetime) -> list[Problem]:
+    """A warning for each waiver whose end has passed, at its place; a catalog with such is in order."""
+    message = "this waiver has ended: its row counts again; take it out, or set a later `until`"
+    found = {
+        one.place: Problem(one.place, message, show_moment(one.until), fatal=False)
+        for invariant in catalog.invariants
+        for one in invariant.waive
+        if one.place is not None and one.until <= now
+    }
+    return sorted(found.values(), key=lambda one: one.place)
 
 
 def _check_waiver(has: Effective, key: dict[str, str | None] | None, node: Node, problems: list[Problem]) -> None:

@@ -10,8 +10,8 @@ from holdtrue.cli import accepting
 from holdtrue.cli.acting import open_acting
 from holdtrue.cli.options import AlertArgument, ByOption, ConfigOption, Format, FormatOption, UrlOption
 from holdtrue.cli.reading import find_alert, open_reading
-from holdtrue.cli.silences import add_silences
-from holdtrue.cli.terminal import paint, say, say_json, table, visible
+from holdtrue.cli.silences import add_silences, silenced_until
+from holdtrue.cli.terminal import marked_table, paint, say, say_json, table, visible
 
 ROWS_SHOWN = 20
 
@@ -113,10 +113,21 @@ def list_lines(report: dict[str, Any], *, ended_too: bool) -> list[str]:
             _count(one),
             one["fired_at"] or one["opened_at"],
             one["ended_at"] or "",
+            ", ".join(_quiet(one)),
         )
         for one in report["alerts"]
     ]
-    headings = ("ALERT", "STATE", "INVARIANT", "DATABASE", "SEVERITY", "COUNT", "SINCE", "ENDED" if ended_too else "")
+    headings = (
+        "ALERT",
+        "STATE",
+        "INVARIANT",
+        "DATABASE",
+        "SEVERITY",
+        "COUNT",
+        "SINCE",
+        "ENDED" if ended_too else "",
+        "",
+    )
     return table(rows, headings=headings)
 
 
@@ -130,6 +141,7 @@ def show_lines(report: dict[str, Any]) -> list[str]:
         ("fired", report["fired_at"] or ""),
         ("ended", f"{report['ended_at']} ({report['ending']})" if report["ended_at"] else ""),
         ("acknowledged", _whose(report)),
+        ("silenced", silenced_until(report["silenced"]).removeprefix("silenced ") if report["silenced"] else ""),
         ("window", _window(report)),
         ("evidence", _evidence(report)),
         ("tickets", ", ".join(report["tickets"])),
@@ -161,7 +173,7 @@ def _rows(run: dict[str, Any] | None) -> list[str]:
     if not sample or not sample["rows"]:
         return []
     rows = [["NULL" if cell is None else cell for cell in row] for row in sample["rows"][:ROWS_SHOWN]]
-    return table(rows, headings=sample["columns"])
+    return marked_table(rows, sample["columns"], sample["novelties"][:ROWS_SHOWN])
 
 
 def _state(one: dict[str, Any]) -> str:
@@ -169,6 +181,11 @@ def _state(one: dict[str, Any]) -> str:
         return "expiring, told"
     about = "unchecked, " if one["subject"] == "health" else ""
     return f"{about}{one['ending'] or ('confirming' if one['confirming'] else one['state'])}"
+
+
+def _quiet(one: dict[str, Any]) -> list[str]:
+    whose = [f"{one['acknowledged_by']} has it"] if one["acknowledged_by"] and not one["ended_at"] else []
+    return whose + ([silenced_until(one["silenced"])] if one["silenced"] else [])
 
 
 def _whose(report: dict[str, Any]) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from holdtrue.catalog import CONFIG, Examination, examine_files
+from holdtrue.catalog import CONFIG, Examination, ended_waivers, examine_files
 from holdtrue.cli.annotations import annotation, shown_path
 from holdtrue.cli.exits import ExitCode
 from holdtrue.cli.terminal import paint, say, say_json, visible
@@ -44,6 +46,9 @@ def check(
     Ends with 0 if the catalog can be used (warnings may be there), and with 2 if it is refused.
     """
     answer = examine_files(config, environ=environment(config, os.environ), allow_empty=allow_empty)
+    if answer.catalog is not None:
+        ended = ended_waivers(answer.catalog, datetime.now(UTC))
+        answer = replace(answer, problems=tuple(sorted((*answer.problems, *ended), key=lambda one: one.place)))
     problems = [(shown_path(config, one.place.file), one) for one in answer.problems]
     if format is CheckFormat.JSON:
         say_json(_as_data(answer, problems))

@@ -12,7 +12,7 @@ import typer
 
 from holdtrue.catalog import load_catalog
 from holdtrue.cli.exits import ExitCode, worst
-from holdtrue.cli.looking import failure_as_data, position_as_data, say_failure, where
+from holdtrue.cli.looking import ACCEPTS_UNKNOWN, failure_as_data, position_as_data, say_failure, where
 from holdtrue.cli.options import ConfigOption, DatabaseOption, Format, FormatOption
 from holdtrue.cli.quiet import no_log
 from holdtrue.cli.terminal import paint, say, say_json, visible
@@ -82,10 +82,14 @@ def diff(
     changed = changes(pair.former, pair.edited) if pair.former is not None and pair.edited is not None else ()
     notes = [note for note in (pair.note, *former.notes) if note]
     notes += [f"{one} is no database of holdtrue.yaml any more: not asked" for one in gone]
+    sides = [side for one in answers for side in (one.former, one.edited) if side is not None]
+    if any(side.outcome is Outcome.VIOLATED and side.invariant.key for side in sides):
+        notes.append(ACCEPTS_UNKNOWN)
     if format_ is Format.JSON:
         say_json(
             {
                 "exit_code": int(code),
+                "accepts_known": False,
                 "invariant": pair.name,
                 "against": former.label,
                 "notes": notes,

@@ -7,6 +7,9 @@ from datetime import timedelta
 from holdtrue.cli.terminal import visible
 from holdtrue.model import Failure, Position, show_duration, show_moment
 
+ACCEPTS_UNKNOWN = "rows that people accepted count here: accepts are the service's"
+"""What is said where a violation was found without the store, which alone knows of accepts."""
+
 
 def say_failure(failure: Failure) -> str:
     """Our own sentence, with the server's code and the place in the text."""

@@ -10,6 +10,7 @@ import typer
 from holdtrue.cli.exits import ExitCode
 from holdtrue.cli.options import ConfigOption, Format, FormatOption, UrlOption
 from holdtrue.cli.reading import open_reading
+from holdtrue.cli.silences import silenced_until
 from holdtrue.cli.terminal import paint, say, say_json, table
 
 _COLOURS = {"violated": "red", "unknown": "yellow", "holds": "green"}
@@ -83,7 +84,11 @@ def _tone(one: dict[str, Any]) -> str:
 def _cells(entry: dict[str, Any], name: str) -> tuple[str, ...]:
     over = entry["over_budget"]
     beside = [f"alert {entry['alert']}"] if entry["alert"] else []
+    beside += [f"{entry['acknowledged_by']} has it"] if entry["acknowledged_by"] else []
     beside += [over["sentence"]] if over else []
-    if _tone(entry) != "holds":
+    if entry["silenced"]:
+        # Nobody is told now, whoever the routes name.
+        beside.append(silenced_until(entry["silenced"]))
+    elif _tone(entry) != "holds":
         beside.append(f"tells {', '.join(entry['told']) or 'nobody'}")
     return (name, entry["database"], entry["severity"], entry["verdict"]["sentence"], ", ".join(beside))

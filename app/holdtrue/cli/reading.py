@@ -244,7 +244,8 @@ class ThroughStore:
         catalog, generation = self._in_force()
         now, reads = self._store.now(), self._store.reads
         over = reads.over_budget(catalog, now)
-        return reports.overview(catalog, generation, reads.overview(), now, over_budget=over)
+        silences = self._store.silences.list()
+        return reports.overview(catalog, generation, reads.overview(), now, over_budget=over, silences=silences)
 
     def databases_of(self, invariant: str) -> tuple[str, ...]:
         """The databases of an invariant in force."""
@@ -269,13 +270,15 @@ class ThroughStore:
         """Episodes, newest first."""
         from holdtrue import reports
 
-        return reports.alerts(self._store.alerts.list(open_only=open_only), self._store.now())
+        found, silences = self._store.alerts.list(open_only=open_only), self._store.silences.list()
+        return reports.alerts(found, silences, self.catalog(), self._store.now())
 
     def alert(self, number: int) -> Json:
         """One episode."""
         from holdtrue import reports
 
-        return reports.alert(self._store.alerts.get(number), self._store.now())
+        found, silences = self._store.alerts.get(number), self._store.silences.list()
+        return reports.alert(found, silences, self.catalog(), self._store.now())
 
     def deliveries(self, wanted: Owed) -> Json:
         """Owed messages, newest first."""

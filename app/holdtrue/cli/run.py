@@ -14,15 +14,15 @@ from holdtrue.catalog import load_catalog
 from holdtrue.cli.annotations import annotation, shown_path
 from holdtrue.cli.exits import ExitCode, worst
 from holdtrue.cli.junit import Case, CaseResult, junit
-from holdtrue.cli.looking import failure_as_data, position_as_data, say_failure, seconds, where
+from holdtrue.cli.looking import ACCEPTS_UNKNOWN, failure_as_data, position_as_data, say_failure, seconds, where
 from holdtrue.cli.options import ConfigOption, ReportFormat, ReportFormatOption, SelectOption
 from holdtrue.cli.progress import progress
 from holdtrue.cli.quiet import no_log
-from holdtrue.cli.terminal import paint, say, say_json, table, visible
+from holdtrue.cli.terminal import marked_table, paint, say, say_json, visible
 from holdtrue.errors import Refused
 from holdtrue.inspection import Asked, ask_now, choose, connected
 from holdtrue.ledger import KeyHasher
-from holdtrue.model import FailureReason, Outcome, Returns, Row, show_duration, show_moment
+from holdtrue.model import Disposition, FailureReason, Outcome, Returns, Row, show_duration, show_moment
 from holdtrue.model.masking import excerpt
 from holdtrue.settings import environment, load_settings
 
@@ -75,7 +75,7 @@ def run(
     code = worst(_EXITS[one.outcome] for one in answers)
     match format:
         case ReportFormat.JSON:
-            say_json({"exit_code": int(code), "asked": [_as_data(one) for one in answers]})
+            say_json({"exit_code": int(code), "accepts_known": False, "asked": [_as_data(one) for one in answers]})
         case ReportFormat.JUNIT:
             say(junit("holdtrue run", [_case(one, settings.config) for one in answers]))
         case ReportFormat.GITHUB:
@@ -113,7 +113,14 @@ def _count(one: Asked) -> str:
     beside = [
         f"{count} {word}" for count, word in ((tallied.settling, "settling"), (tallied.waived, "waived")) if count
     ]
+    ended = _ended(one)
+    if ended and tallied.counted:
+        beside.append(f"{ended} waiver{' has' if ended == 1 else 's have'} ended")
     return " · ".join([text, *beside])
+
+
+def _ended(one: Asked) -> int:
+    return sum(waiver.until <= one.started_at for waiver in one.invariant.waive)
 
 
 def _details(one: Asked) -> list[str]:
@@ -137,14 +144,17 @@ def _details(one: Asked) -> list[str]:
 
 def _rows(one: Asked) -> list[str]:
     headings, rows, hidden = _sample(one)
+    dispositions = _dispositions(one)
     if not rows:
         return []
     names = [f"{name} (masked)" if name in hidden else name for name in headings]
     cells = [["NULL" if cell is None else excerpt(cell, _CELL_LIMIT) for cell in row] for row in rows]
-    lines = table(cells, headings=names)
+    all_count = set(dispositions) <= {Disposition.COUNTED}
+    lines = marked_table(cells, names, () if all_count else dispositions)
     counted = one.examined.tallied.counted if one.examined is not None else 0
-    if counted > len(rows):
-        lines.append(f"… and {counted - len(rows)} more")
+    shown = sum(disposition is Disposition.COUNTED for disposition in dispositions)
+    if counted > shown:
+        lines.append(f"… and {counted - shown} more")
     return lines
 
 
@@ -158,13 +168,26 @@ def _sample(one: Asked) -> tuple[tuple[str, ...], tuple[Row, ...], frozenset[str
     return sample.columns, sample.rows[:_SHOWN_ROWS], sample.masked
 
 
+def _dispositions(one: Asked) -> tuple[Disposition, ...]:
+    """What the rows of the sample are, by row."""
+    if one.raw is not None and one.invariant.returns is Returns.ROWS:
+        return one.raw.dispositions[:_SHOWN_ROWS]
+    if one.examined is None:
+        return ()
+    sample = one.examined.tallied.sample
+    said = sample.novelties or ("",) * len(sample.rows)
+    return tuple(Disposition(word) if word else Disposition.COUNTED for word in said)[:_SHOWN_ROWS]
+
+
 def _summary(answers: tuple[Asked, ...]) -> str:
     counts: dict[str, int] = {}
     for one in answers:
         word = _WORDS[one.outcome][0]
         counts[word] = counts.get(word, 0) + 1
     said = ", ".join(f"{counts[word]} {word}" for word in ("violated", "could not look", "holds") if word in counts)
-    return f"{len(answers)} asked: {said}"
+    # Only a row that has a key can have been accepted.
+    accepts = any(one.outcome is Outcome.VIOLATED and one.invariant.key for one in answers)
+    return f"{len(answers)} asked: {said}{f' ({ACCEPTS_UNKNOWN})' if accepts else ''}"
 
 
 def _case(one: Asked, config: Path) -> Case:
@@ -215,6 +238,7 @@ def _as_data(one: Asked) -> dict[str, object]:
         "returned": examined.tallied.returned if examined is not None else None,
         "settling": examined.tallied.settling if examined is not None else None,
         "waived": examined.tallied.waived if examined is not None else None,
+        "waivers_ended": _ended(one),
         "tolerate": one.invariant.policy.tolerate,
         "failure": failure_as_data(one.failure),
         "position": position_as_data(examined.position) if examined is not None else None,
@@ -223,5 +247,6 @@ def _as_data(one: Asked) -> dict[str, object]:
             "columns": list(headings),
             "rows": [list(row) for row in rows],
             "masked": sorted(hidden),
+            "dispositions": [disposition.value for disposition in _dispositions(one)],
         },
     }

@@ -24,6 +24,11 @@ def add_silences(group: typer.Typer) -> None:
     group.command("silences")(silences)
 
 
+def silenced_until(one: dict[str, Any]) -> str:
+    """What withholds the messages of an alert now; not yet made visible."""
+    return f"silenced by {one['silence']} until {one['until']}"
+
+
 def silence(  # noqa: PLR0917  typer makes options of them
     matchers: Annotated[
         list[str],

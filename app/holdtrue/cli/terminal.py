@@ -92,6 +92,18 @@ def table(rows: Sequence[Sequence[str]], *, headings: Sequence[str] = (), gap: s
     ]
 
 
+def marked_table(rows: Sequence[Sequence[str]], headings: Sequence[str], marks: Sequence[str]) -> list[str]:
+    """A table of violating rows, each beside what it is: new, known, returned, settling, waived; or counted, no more known.
+
+    Rows that count come first. Where nothing is known of any row there are no marks.
+    """
+    if not any(marks) or len(marks) != len(rows):
+        return table(rows, headings=headings)
+    beside = ("settling", "waived")
+    ordered = sorted(zip(marks, rows, strict=True), key=lambda one: one[0] in beside)
+    return table([(mark or "counted", *row) for mark, row in ordered], headings=("ROW IS", *headings))
+
+
 def _width(text: str) -> int:
     """Columns that the text takes: wide characters two, combining marks none."""
     if text.isascii():

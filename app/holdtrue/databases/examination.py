@@ -11,6 +11,7 @@ from holdtrue.databases.looks import Answer, Examined, Look
 from holdtrue.ledger import NOTHING_BEFORE, Clock, Dispositions, KeyHasher, Past, Tally, judge
 from holdtrue.model import (
     Column,
+    Disposition,
     Evidence,
     Failure,
     FailureReason,
@@ -45,14 +46,14 @@ def examine_invariant(
     timezone: str = "UTC",
     evidence_limit: int = EVIDENCE_LIMIT,
     ask_population: bool = True,
-    also: Callable[[tuple[Column, ...]], Callable[[Row], None]] | None = None,
+    also: Callable[[tuple[Column, ...]], Callable[[Row, Disposition], None]] | None = None,
 ) -> Examined:
     """Run the invariant's text once and judge what came (semantics 3.1, 3.4, 1.5).
 
     Evidence is taken, after the rows have ended, for at most ``evidence_limit`` keys that ``never_seen`` names (none
     without it); ``is_known`` tells while rows stream which keys need not be held ready for that. ``past``, ``now`` (the
     database's own if not given) and the database's ``timezone`` decide which rows settle and which are waived (semantics
-    5.1). ``also`` sees every raw row, for a caller's own terminal alone.
+    5.1). ``also`` sees every raw row and whether it counts, for a caller's own terminal alone.
     """
     moment = look.position.moment
     clock = Clock(now or moment, moment - (look.position.lag or timedelta(0)), ZoneInfo(timezone))
@@ -70,7 +71,8 @@ def examine_invariant(
         if limit and invariant.returns is Returns.ROWS:
             takers.append(candidates.begin(columns, limit))
         if also is not None:
-            takers.append(also(columns))
+            seen = also(columns)
+            takers.append(lambda row: seen(row, tally.last))
         return _all(takers)
 
     streamed = look.stream(invariant.sql, on_columns=on_columns, count_limit=invariant.count_limit)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from holdtrue.databases import Databases, Examined, Look, examine_invariant
 from holdtrue.ledger import KeyHasher
-from holdtrue.model import Catalog, Column, Failure, Invariant, Outcome, Row
+from holdtrue.model import Catalog, Column, Disposition, Failure, Invariant, Outcome, Row
 
 RAW_ROWS = 20
 _THREADS_LIMIT = 32
@@ -18,10 +18,14 @@ _THREADS_LIMIT = 32
 
 @dataclass(frozen=True, slots=True)
 class RawRows:
-    """The first rows as the server gave them, unmasked: for the terminal of the one who asked, and nowhere else."""
+    """The first rows as the server gave them, unmasked: for the terminal of the one who asked, and nowhere else.
+
+    Rows that count come first; ``dispositions`` are by row.
+    """
 
     columns: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ()
+    dispositions: tuple[Disposition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +49,23 @@ class Asked:
 @dataclass(slots=True)
 class _Collector:
     columns: tuple[str, ...] = ()
-    rows: list[Row] = field(default_factory=list)
+    counted: list[tuple[Row, Disposition]] = field(default_factory=list)
+    beside: list[tuple[Row, Disposition]] = field(default_factory=list)
 
-    def begin(self, columns: tuple[Column, ...]) -> Callable[[Row], None]:
+    def begin(self, columns: tuple[Column, ...]) -> Callable[[Row, Disposition], None]:
         # A second try begins again from the start.
         self.columns = tuple(column.name for column in columns)
-        self.rows = []
+        self.counted, self.beside = [], []
         return self._take
 
-    def _take(self, row: Row) -> None:
-        if len(self.rows) < RAW_ROWS:
-            self.rows.append(row)
+    def _take(self, row: Row, disposition: Disposition) -> None:
+        kept = self.counted if disposition is Disposition.COUNTED else self.beside
+        if len(kept) < RAW_ROWS:
+            kept.append((row, disposition))
+
+    def result(self) -> RawRows:
+        chosen = (self.counted + self.beside)[:RAW_ROWS]
+        return RawRows(self.columns, tuple(row for row, _ in chosen), tuple(one for _, one in chosen))
 
 
 def ask_now(
@@ -116,5 +126,5 @@ def _ask(
         duration=duration,
         examined=None if isinstance(answer, Failure) else answer,
         failure=failure,
-        raw=RawRows(collector.columns, tuple(collector.rows)) if raw else None,
+        raw=collector.result() if raw else None,
     )

@@ -42,7 +42,7 @@ class Tally:
     ) -> None:
         """Begin for a result with these columns; ``safe_columns`` is the database's cap on what may be called safe.
 
-        Without ``dispositions`` every row counts.
+        Without ``dispositions`` every row counts. ``last`` is what the row that was added last is.
         """
         self._hasher = hasher
         self._names = tuple(column.name for column in columns)
@@ -57,6 +57,7 @@ class Tally:
         self._key_columns = () if self._returns_count else key
         self._places = tuple(self._names.index(name) for name in self._key_columns)
         self._whole = self._key_columns == self._names
+        self.last = Disposition.COUNTED
         self._returned = 0
         self._beside = {Disposition.SETTLING: 0, Disposition.WAIVED: 0}
         # Of kept keys with rows that do not count: how many rows have each disposition, and the oldest settling moment.
@@ -114,6 +115,7 @@ class Tally:
 
     def _judge(self, dispositions: Dispositions, row: Row, key: bytes, *, kept: bool) -> None:
         disposition, moment = dispositions.of(row, key)
+        self.last = disposition
         sampled = self._sampled
         if disposition is not Disposition.COUNTED:
             self._beside[disposition] += 1

@@ -57,11 +57,12 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Waiver:
-    """An accepted violation: key columns and their server text, a reason and an end."""
+    """An accepted violation: key columns and their server text, a reason and an end; ``place`` is where it is written."""
 
     key: tuple[tuple[str, str], ...]
     reason: str
     until: datetime
+    place: Place | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,13 @@ from holdtrue.model import (
     Invariant,
     Run,
     Severity,
+    Silence,
     Standing,
     Verdict,
     Word,
     fresh_for,
 )
-from holdtrue.reports.records import Json, moment, run, seconds, span
+from holdtrue.reports.records import Json, moment, quiet, run, seconds, span
 from holdtrue.store import DailyCost, OverviewRow, Span
 
 EXIT_PRECEDENCE = (2, 1, 3, 4)
@@ -37,6 +38,7 @@ def overview(
     now: datetime,
     *,
     over_budget: Mapping[tuple[str, str], OverBudget],
+    silences: Sequence[Silence] = (),
 ) -> Json:
     """Every entry of the catalog with its verdict, worst first, and the exit code they add up to (semantics 6).
 
@@ -52,7 +54,13 @@ def overview(
         standing = row.standing if row else Standing(invariant.name, database, since=now)
         judged = alerting.verdict(standing, row.alert if row else None, invariant, now)
         entry = _entry(invariant, standing, row, judged, over_budget.get((invariant.name, database)))
-        entries.append({**entry, **_told(catalog, invariant, database)})
+        found = row.alert or row.unchecked if row else None
+        silence = (
+            alerting.silence_of(found, silences, catalog, now)
+            if found is not None
+            else alerting.silenced_by(silences, alerting.labels_for(invariant, database), now)
+        )
+        entries.append({**entry, **_told(catalog, invariant, database), "silenced": quiet(silence)})
         if len(invariant.databases) > 1:
             shards.setdefault(invariant.name, []).append(Shard.of(judged, standing))
     entries.sort(key=_worst_first)
@@ -178,6 +186,7 @@ def _entry(
         "next_due": moment(row.next_due) if row else None,
         "alert": open_alert.id if open_alert else None,
         "alert_state": open_alert.state.value if open_alert else None,
+        "acknowledged_by": (open_alert.acknowledged_by if open_alert else "") or None,
         "unchecked": unchecked.id if unchecked else None,
         "over_budget": exceeded(over),
     }

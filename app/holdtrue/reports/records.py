@@ -6,10 +6,11 @@ Moments are ISO 8601 in UTC with milliseconds, durations are seconds, counts tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from holdtrue.alerting import silence_of
 from holdtrue.model import (
     Catalog,
     Confirming,
@@ -22,6 +23,7 @@ from holdtrue.model import (
     Position,
     Run,
     Sample,
+    Silence,
     Ticket,
     utc,
 )
@@ -30,17 +32,26 @@ from holdtrue.store import AlertDetail, KeptEvidence, OtherServer, OwedRow, Span
 Json = dict[str, Any]
 
 
-def alerts(episodes: Iterable[Episode], now: datetime) -> Json:
-    """A list of episodes, in the order given."""
-    return {"now": moment(now), "alerts": [episode(one) for one in episodes]}
+def alerts(episodes: Iterable[Episode], silences: Sequence[Silence], catalog: Catalog | None, now: datetime) -> Json:
+    """A list of episodes, in the order given, each with the silence that withholds its messages now."""
+    found = [{**episode(one), "silenced": quiet(silence_of(one, silences, catalog, now))} for one in episodes]
+    return {"now": moment(now), "alerts": found}
 
 
-def alert(detail: AlertDetail, now: datetime) -> Json:
+def quiet(one: Silence | None) -> Json | None:
+    """The silence that withholds messages now; None if none does."""
+    if one is None:
+        return None
+    return {"silence": one.id, "by": one.created_by, "until": moment(one.ends_at), "comment": one.comment}
+
+
+def alert(detail: AlertDetail, silences: Sequence[Silence], catalog: Catalog | None, now: datetime) -> Json:
     """All that is known of one episode, without the rows of its evidence: those leave by promotion alone."""
     before = detail.last_good_before
     return {
         "now": moment(now),
         **episode(detail.episode),
+        "silenced": quiet(silence_of(detail.episode, silences, catalog, now)),
         "events": [event(one) for one in detail.events],
         "messages": [message(one) for one in detail.messages],
         "keys": [key(one) for one in detail.keys],

@@ -24,7 +24,7 @@ def waivers(catalog: Catalog | None, accepts: Iterable[Accept], now: datetime) -
                 "reason": one.reason,
                 "until": moment(one.until),
                 "in_force": now < one.until,
-                "written_in": str(invariant.place) if invariant.place is not None else None,
+                "written_in": str(place) if (place := one.place or invariant.place) is not None else None,
             }
             for invariant in (catalog.invariants if catalog is not None else ())
             for one in invariant.waive

@@ -235,11 +235,13 @@ def _add_alerts(router: APIRouter, service: WebService) -> None:
             limit=limit,
             before=before,
         )
-        return {**reports.alerts(found, service.now()), "next": found[-1].id if len(found) == limit else None}
+        told = reports.alerts(found, service.store.silences.list(), service.catalog(), service.now())
+        return {**told, "next": found[-1].id if len(found) == limit else None}
 
     @router.get("/alerts/{number}", summary="One episode: events, messages, keys, masked rows")
     def alert(number: AlertNumber) -> Json:
-        return reports.alert(service.store.alerts.get(number), service.now())
+        found, silences = service.store.alerts.get(number), service.store.silences.list()
+        return reports.alert(found, silences, service.catalog(), service.now())
 
     @router.post("/alerts/accept", status_code=201, summary="Take the rows that count now as a baseline, until an end")
     def accept(request: Request, wanted: AcceptRequest) -> Json:
@@ -349,7 +351,8 @@ def _healed(service: WebService, invariant: Invariant, database: str) -> Json | 
 def _overview(service: WebService) -> Json:
     catalog, now, reads = service.catalog(), service.now(), service.store.reads
     over = reads.over_budget(catalog, now)
-    return reports.overview(catalog, service.generation(), reads.overview(), now, over_budget=over)
+    silences = service.store.silences.list()
+    return reports.overview(catalog, service.generation(), reads.overview(), now, over_budget=over, silences=silences)
 
 
 def _known(service: WebService, name: str) -> Invariant:

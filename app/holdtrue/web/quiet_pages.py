@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse
 from holdtrue import alerting, quieting
 from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import Refused
-from holdtrue.model import Episode, Labels, Matched, Silence, parse_duration
+from holdtrue.model import Episode, Matched, Silence, parse_duration
 from holdtrue.web.guard import check_form
 from holdtrue.web.rendering import Renderer
 from holdtrue.web.views import silences as views
@@ -26,13 +26,7 @@ Matchers = Annotated[str, Form(max_length=8000)]
 
 def quiet_of(service: WebService, episode: Episode) -> Silence | None:
     """The silence that withholds messages of this episode now, if one does."""
-    if not episode.open:
-        return None
-    catalog = service.catalog()
-    invariant = catalog.invariant(episode.invariant) if catalog is not None else None
-    tags = invariant.tags if invariant is not None else ()
-    labels = Labels(episode.invariant, episode.database, episode.owner, episode.severity, tags)
-    return alerting.silenced_by(service.store.silences.list(), labels, service.now())
+    return alerting.silence_of(episode, service.store.silences.list(), service.catalog(), service.now())
 
 
 def add_quiet_pages(router: APIRouter, service: WebService, renderer: Renderer) -> None:

@@ -101,6 +101,7 @@ def accept_form(
 
 def _waiver(invariant: Invariant, place: int, now: datetime) -> WaiverLine:
     one = invariant.waive[place]
+    written = one.place or invariant.place
     in_force = now < one.until
     return WaiverLine(
         what="waiver",
@@ -112,6 +113,6 @@ def _waiver(invariant: Invariant, place: int, now: datetime) -> WaiverLine:
         ),
         covers=f"one key: {', '.join(name for name, _ in one.key)}",
         reason=one.reason,
-        by=f"{invariant.place.file}:{invariant.place.line}" if invariant.place is not None else "the catalog",
+        by=f"{written.file}:{written.line}" if written is not None else "the catalog",
         until=when(one.until, now),
     )
