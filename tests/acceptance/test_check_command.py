@@ -84,6 +84,16 @@ def test_warnings_are_said_and_refuse_nothing(holdtrue: Callable[..., Answer], t
     assert answer.stdout.endswith("0 errors, 1 warning\n")
 
 
+def test_a_waiver_that_has_ended_is_a_warning_at_its_line(holdtrue: Callable[..., Answer], tmp_path: Path) -> None:
+    """Semantics 5.3: its row counts again, and nothing else of the catalog says so."""
+    ended = "{key: {id: '1'}, reason: agreed, until: 2020-01-01}"
+    rule = item(f"sql: SELECT id FROM jobs\nkey: [id]\nwaive:\n  - {ended}")
+    answer = holdtrue(_write(tmp_path, rule), "check")
+    assert answer.returncode == 0, answer.stdout
+    assert "invariants/a.yaml:7:9: warning: this waiver has ended" in answer.stdout
+    assert answer.stdout.endswith("0 errors, 1 warning\n")
+
+
 def test_json_says_the_same_for_programs(holdtrue: Callable[..., Answer], tmp_path: Path) -> None:
     answer = holdtrue(_write(tmp_path, BROKEN), "check", "--format", "json")
     said = json.loads(answer.stdout)

@@ -129,7 +129,7 @@ def test_the_text_says_what_was_found_where_and_when(shop: Path) -> None:
     assert "dsp_00" in done.stdout
     assert "… and 5 more" in done.stdout
     assert "https://runbooks.example/refunds" in done.stdout
-    assert done.stdout.endswith("3 asked: 1 violated, 1 could not look, 1 holds\n")
+    assert done.stdout.endswith("3 asked: 1 violated, 1 could not look, 1 holds (accepts are not known here)\n")
     assert done.stderr == ""
 
 
@@ -150,6 +150,37 @@ def test_rows_are_masked_unless_the_caller_asks_for_them(shop: Path) -> None:
     assert MARKER in raw.stdout
     assert "(masked)" not in raw.stdout
     assert MARKER not in raw.stderr
+
+
+WAIVED = """
+version: 1
+defaults: {database: shop, owner: shop-oncall}
+invariants:
+  - name: one_refund
+    sql: SELECT dispute_id, note FROM refunds WHERE dispute_id < 'dsp_03' ORDER BY dispute_id
+    key: [dispute_id]
+    columns: {dispute_id: safe}
+    waive:
+      - {key: {dispute_id: dsp_00}, reason: agreed, until: 2999-01-01}
+      - {key: {dispute_id: dsp_02}, reason: agreed, until: 2020-01-01}
+"""
+
+
+@pytest.mark.parametrize("raw", [(), ("--raw",)])
+def test_each_row_says_whether_it_counts_and_those_that_do_come_first(shop: Path, raw: tuple[str, ...]) -> None:
+    """Semantics 5.1, 5.3: the waived row is the server's first, and shown last; a waiver that has ended waives nothing."""
+    (shop / "invariants" / "shop.yaml").write_text(WAIVED, encoding="utf-8")
+    done = command(shop, *raw)
+    assert "2 rows · 1 waived · 1 waiver has ended" in done.stdout
+    rows = [line.split()[:2] for line in done.stdout.splitlines() if "dsp_" in line]
+    assert rows == [["counted", "dsp_01"], ["counted", "dsp_02"], ["waived", "dsp_00"]]
+    assert done.stdout.endswith("(accepts are not known here)\n")
+    found = command(shop, "--format", "json", *raw)
+    assert json.loads(found.stdout)["accepts_known"] is False
+    told = answers(found)["one_refund"]
+    assert told["sample"]["dispositions"] == ["counted", "counted", "waived"]  # type: ignore[index]
+    assert [row[0] for row in told["sample"]["rows"]] == ["dsp_01", "dsp_02", "dsp_00"]  # type: ignore[index]
+    assert told["waivers_ended"] == 1
 
 
 def test_nothing_is_saved(shop: Path) -> None:
@@ -208,7 +239,7 @@ def test_github_gets_an_error_for_what_does_not_hold_and_no_row(shop: Path) -> N
     assert all(line.startswith("::error file=invariants/shop.yaml,line=") for line in commands)
     assert commands[1].endswith("::25 rows")
     assert "dsp_00" not in done.stdout
-    assert summary == "3 asked: 1 violated, 1 could not look, 1 holds"
+    assert summary == "3 asked: 1 violated, 1 could not look, 1 holds (accepts are not known here)"
 
 
 @pytest.mark.parametrize("format", ["junit", "github"])

@@ -208,3 +208,28 @@ def test_where_state_is_carried_it_says_where_the_same_silence_could_not_be_made
         assert "  not at am-2: it did not answer of 1\n" in printed
         assert command(["alerts", "unsilence", "1"]) == 4
     scene.store.close()
+
+
+def test_who_has_an_alert_and_what_is_silent_is_said_wherever_it_is_listed(desk: Desk) -> None:
+    """Semantics 7.4, 7.5: `overview` tells of nobody who is told while a silence withholds the messages."""
+    assert "tells oncall" in desk.run("overview")[1]
+    assert desk.json("alerts list")["alerts"][0]["silenced"] is None
+    desk.run("alerts ack refunds")
+    desk.run("alerts silence name=refunds --for 2h -m 'migration 41'")
+    whose, silent = f"alice ({desk.identity})", "silenced by 1 until 2026-11-29T03:00:00.000Z"
+    for line in ("overview", "alerts list"):
+        said = next(one for one in desk.run(line)[1].splitlines() if "refunds" in one)
+        assert f"{whose} has it, {silent}" in said
+        assert "tells" not in said
+    assert silent.removeprefix("silenced ") in desk.run("alerts show 1")[1]
+    assert desk.json("alerts show 1")["silenced"] == {
+        "silence": 1,
+        "by": whose,
+        "until": "2026-11-29T03:00:00.000Z",
+        "comment": "migration 41",
+    }
+    listed = desk.json("alerts list")["alerts"][0]
+    code, text = desk.run("overview --format json")
+    entry = next(one for one in json.loads(text)["entries"] if one["invariant"] == "refunds")
+    assert (code, entry["silenced"], entry["acknowledged_by"]) == (1, listed["silenced"], listed["acknowledged_by"])
+    assert (listed["silenced"]["silence"], listed["acknowledged_by"]) == (1, whose)

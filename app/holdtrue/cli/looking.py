@@ -7,7 +7,7 @@ from datetime import timedelta
 from holdtrue.cli.terminal import visible
 from holdtrue.model import Failure, Position, show_duration, show_moment
 
-ACCEPTS_UNKNOWN = "rows that people accepted count here: accepts are the service's"
+ACCEPTS_UNKNOWN = "accepts are not known here"
 """What is said where a violation was found without the store, which alone knows of accepts."""
 
 
