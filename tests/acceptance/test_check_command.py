@@ -10,11 +10,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from catalogs import POSTGRES, item
+from holdtrue import reports
+from holdtrue.catalog import CONFIG, examine
 from holdtrue.cli import run
 
 RULE = item("sql: SELECT id FROM orders WHERE total < 0")
@@ -82,6 +85,15 @@ def test_warnings_are_said_and_refuse_nothing(holdtrue: Callable[..., Answer], t
     assert answer.returncode == 0
     assert "invariants/a.yaml:4:10: warning: the text compares with the clock" in answer.stdout
     assert answer.stdout.endswith("0 errors, 1 warning\n")
+
+
+def test_a_waiver_is_listed_with_the_line_on_which_it_is_written() -> None:
+    ended = "{key: {id: '1'}, reason: agreed, until: 2020-01-01}"
+    texts = {CONFIG: POSTGRES, "invariants/a.yaml": item(f"sql: SELECT id FROM jobs\nkey: [id]\nwaive:\n  - {ended}")}
+    catalog = examine(texts, environ={"PASSWORD": "x"}).catalog
+    assert catalog is not None
+    (listed,) = reports.waivers(catalog, (), datetime(2026, 11, 30, tzinfo=UTC))["waivers"]
+    assert listed["written_in"].startswith("invariants/a.yaml:7")
 
 
 def test_a_waiver_that_has_ended_is_a_warning_at_its_line(holdtrue: Callable[..., Answer], tmp_path: Path) -> None:

@@ -129,6 +129,7 @@ def test_a_changed_text_says_what_only_one_of_them_finds(shop: Path) -> None:
     assert done.returncode == 1, done.stderr
     assert "dispute_id=dsp_03" in done.stdout
     assert "dispute_id=dsp_new" in done.stdout
+    assert "accepts are not known here" in done.stdout
     found = told(command(shop, "one_refund", "--format", "json"))
     (one,) = found["databases"]
     assert (one["former"]["count"], one["edited"]["count"], one["in_both"]) == (25, 25, 24)

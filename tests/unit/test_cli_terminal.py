@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdtrue.cli.terminal import say, say_json, table, visible, wants_colour
+from holdtrue.cli.terminal import marked_table, say, say_json, table, visible, wants_colour
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,12 @@ def test_a_table_has_a_line_for_each_row_whatever_the_cells_say(rows: list[tuple
 def test_columns_stand_in_line_with_wide_and_combining_characters() -> None:
     lines = table([("日本", "x"), ("e\u0301", "x"), ("abcd", "x")])
     assert lines == ["日本  x", "e\u0301     x", "abcd  x"]
+
+
+def test_rows_that_count_stand_before_those_that_do_not_each_with_what_it_is() -> None:
+    lines = marked_table([("a",), ("b",), ("c",)], ("id",), ("waived", "new", ""))
+    assert [line.split() for line in lines] == [["ROW", "IS", "id"], ["new", "b"], ["counted", "c"], ["waived", "a"]]
+    assert marked_table([("a",)], ("id",), ()) == ["id", "a"]
 
 
 class Terminal(io.StringIO):
