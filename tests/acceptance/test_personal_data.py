@@ -150,7 +150,8 @@ def test_no_value_and_no_secret_is_in_any_face(
         until(lambda: all(asked(one) for one in overview().values()), "each was asked")
         firing = {name: one["alert"] for name, one in overview().items() if one["alert"]}
         assert {"whole_rows", "keyed", "named_as_key", "cut_short", "counted_with_rows"} <= set(firing)
-        slack.wait_until(lambda stub: len(stub.conversation()) >= 2 * len(firing))
+        # Alerts that fire at once are one message for all, on each of the two notifiers.
+        slack.wait_until(lambda stub: all(sum(name in one.seen for one in stub.messages) >= 2 for name in firing))
 
         paths = ["/", "/alerts", "/catalog", "/databases", "/deliveries", "/metrics", "/healthz", "/readyz", "/nothing"]
         paths += [f"/api/v1/{one}" for one in ("overview", "invariants", "alerts?state=all", "databases", "instances")]
