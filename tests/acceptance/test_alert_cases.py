@@ -97,6 +97,7 @@ def test_case_093_twenty_equal_runs_are_one_message(
             assert run_again(serving, "same_again")["counted"] == 1
         postgres_database.execute(["INSERT INTO t SELECT generate_series(2, 101)"])
         assert run_again(serving, "same_again")["counted"] == 101
+        slack.wait_until(lambda stub: len(stub.replies(stub.conversation()[0])) == 1)
         postgres_database.execute(["DELETE FROM t"])
         assert run_again(serving, "same_again")["outcome"] == "held"
         events = serving.json(f"/api/v1/alerts/{number}")["events"]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,12 +68,12 @@ def postgres(authority: Authority) -> Iterator[TlsPostgres]:
 
 
 @pytest.fixture(scope="module")
-def mariadb(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariadbPrimary]:
+def mariadb(authority: Authority) -> Iterator[MariadbPrimary]:
     from servers.keeping import own  # beside the server that needs it
 
-    folder = tmp_path_factory.mktemp("mariadb-tls")
-    for place in (folder, *folder.parents[:2]):
-        place.chmod(0o755)
+    # Not below pytest's own folder: a server that is another user may not go into that.
+    folder = Path(tempfile.mkdtemp(prefix="holdtrue-test-tls-"))
+    folder.chmod(0o755)
     files = authority.server(folder)
     own(folder)
     settings = {
@@ -79,16 +81,19 @@ def mariadb(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> I
         "ssl-key": str(files.key),
         "ssl-ca": str(files.authority),
     }
-    with mariadb_started(settings) as server:
-        server.execute(
-            [
-                f"CREATE USER {BY_CERTIFICATE}@'%' IDENTIFIED BY 'x' REQUIRE X509",
-                f"GRANT SELECT ON *.* TO {BY_CERTIFICATE}@'%'",
-                "CREATE USER encrypted@'%' IDENTIFIED BY 'x' REQUIRE SSL",
-                "GRANT SELECT ON *.* TO encrypted@'%'",
-            ]
-        )
-        yield server
+    try:
+        with mariadb_started(settings) as server:
+            server.execute(
+                [
+                    f"CREATE USER {BY_CERTIFICATE}@'%' IDENTIFIED BY 'x' REQUIRE X509",
+                    f"GRANT SELECT ON *.* TO {BY_CERTIFICATE}@'%'",
+                    "CREATE USER encrypted@'%' IDENTIFIED BY 'x' REQUIRE SSL",
+                    "GRANT SELECT ON *.* TO encrypted@'%'",
+                ]
+            )
+            yield server
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def why(config: Any, text: str = "SELECT 1 AS id") -> tuple[str, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from holdtrue.model import (
     Interval,
     Invariant,
     ReplicaConfig,
+    Row,
     Secret,
 )
 
@@ -60,13 +62,34 @@ def sqlite_config(path: Path, **changes: Any) -> DatabaseConfig:
     return replace(plain, **changes)
 
 
+def rows_alone(also: Callable[[Any], Callable[[Row], Any]]) -> Callable[[Any], Callable[[Row, Any], None]]:
+    """A taker of rows that does not want to know what each of them is."""
+
+    def begin(columns: Any) -> Callable[[Row, Any], None]:
+        take = also(columns)
+
+        def taken(row: Row, _: Any) -> None:
+            take(row)
+
+        return taken
+
+    return begin
+
+
 def ask(databases: Databases, rule: Invariant, **options: Any) -> Examined | Failure:
-    """One run of an invariant on ``db``; options go to ``look`` or, if it knows them, to ``examine_invariant``."""
+    """One run of an invariant on ``db``; options go to ``look`` or, if it knows them, to ``examine_invariant``.
+
+    ``also`` is given the columns, and what it gives the rows alone.
+    """
     examining = {
         name: options.pop(name)
         for name in ("never_seen", "is_known", "evidence_limit", "ask_population", "also", "past", "now", "timezone")
         if name in options
     }
+
+    also = examining.pop("also", None)
+    if also is not None:
+        examining["also"] = rows_alone(also)
 
     def examine(look: Look) -> Examined:
         return examine_invariant(look, rule, hasher=HASHER, **examining)

@@ -13,7 +13,7 @@ import casebook
 from holdtrue.catalog import build_catalog
 from holdtrue.databases import Databases, Examined, Look, examine_invariant
 from holdtrue.model import Catalog, Failure, Row
-from servers.invariants import HASHER
+from servers.invariants import HASHER, rows_alone
 from servers.mariadb import FreshMariadb
 from servers.postgres import FreshDatabase
 
@@ -44,7 +44,7 @@ class Played:
             return self.rows.append
 
         def examine(look: Look) -> Examined:
-            return examine_invariant(look, invariant, hasher=HASHER, also=begin)
+            return examine_invariant(look, invariant, hasher=HASHER, also=rows_alone(begin))
 
         return self.databases.look(
             casebook.DATABASE, time_limit=invariant.timeout, newest_good=None, examine=examine, **options

@@ -131,6 +131,7 @@ def test_a_run_outside_the_schedule_or_not_the_first_attempt_says_so() -> None:
         "attempt": 1,
     }
     report = {"invariant": "rule", "database": "shop", "since": SINCE.isoformat(), "now": NOW.isoformat(), "spans": []}
+    report["over_budget"] = None
     more = [run, {**run, "attempt": 3}, {**run, "kind": "confirming"}, {**run, "kind": "asked", "attempt": 2}]
     said = [line.split("  ") for line in lines({**report, "fresh_seconds": 60, "runs": more})[-4:]]
     assert [[cell.strip() for cell in line if cell.strip()][1] for line in said] == [
