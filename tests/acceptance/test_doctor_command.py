@@ -297,5 +297,5 @@ def test_the_text_for_people_has_every_remedy_below_its_sentence(folder: Folder)
     lines = done.stdout.splitlines()
     assert lines[0] == "shop (sqlite)"
     at = next(number for number, line in enumerate(lines) if "problem" in line)
-    assert "no such SQLite file" in lines[at]
+    assert "the SQLite file that the URL names is not there" in lines[at]
     assert lines[at + 1].strip().startswith("→ ")
