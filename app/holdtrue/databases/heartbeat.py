@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -11,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from holdtrue.databases.freshness import Fresh
 from holdtrue.databases.looks import Answer
-from holdtrue.model import Column, Failure, FailureReason, Row, show_duration
+from holdtrue.model import Failure, FailureReason, show_duration
 
 _CLOCKS_DIFFER: Final = timedelta(seconds=1)
 _OF_THE_CONNECTION: Final = frozenset(
@@ -19,23 +18,6 @@ _OF_THE_CONNECTION: Final = frozenset(
 )
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(Z|[+-]\d\d(?::?\d\d){0,2})?")
 _SECONDS: Final = re.compile(r"\d{9,11}(?:\.\d+)?")
-
-
-class Beat:
-    """The heartbeat's rows as they come; one is enough."""
-
-    def __init__(self) -> None:
-        self._columns: tuple[Column, ...] = ()
-        self._rows: list[Row] = []
-
-    def begin(self, columns: tuple[Column, ...]) -> Callable[[Row], None]:
-        """Take the rows of a result with these columns."""
-        self._columns = columns
-        return self._rows.append
-
-    def answer(self, failure: Failure | None) -> Answer | Failure:
-        """What came, or why it did not come whole."""
-        return failure or Answer(self._columns, tuple(self._rows))
 
 
 def beat_age(answer: Answer | Failure, *, now: datetime, timezone: str) -> timedelta | Failure:
@@ -101,8 +83,6 @@ def _read(text: str, timezone: str) -> datetime | None:
 def _of_failure(failure: Failure) -> Failure:
     if failure.reason is FailureReason.INTERRUPTED:
         return failure
-    if failure.reason is FailureReason.COUNT_LIMIT:
-        return _none("the heartbeat gave more than one row; ask for the newest (max)")
     kept = failure.reason in _OF_THE_CONNECTION
     # The position is one in the heartbeat's text, and would be taken for one in the invariant's.
     return replace(

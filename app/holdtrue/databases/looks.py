@@ -13,6 +13,7 @@ from holdtrue.model import (
     DatabaseConfig,
     Evidence,
     Failure,
+    FailureReason,
     Former,
     Outcome,
     Position,
@@ -51,6 +52,25 @@ class Answer:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     more: bool = False
+
+
+class Gathered:
+    """The rows of a side question as they come."""
+
+    def __init__(self) -> None:
+        self._columns: tuple[Column, ...] = ()
+        self._rows: list[Row] = []
+
+    def begin(self, columns: tuple[Column, ...]) -> Callable[[Row], None]:
+        """Take the rows of a result with these columns: an ``OnColumns``."""
+        self._columns = columns
+        return self._rows.append
+
+    def answer(self, failure: Failure | None) -> Answer | Failure:
+        """What came, or why it did not come whole; that there were more than wanted is no failure."""
+        if failure is not None and failure.reason is not FailureReason.COUNT_LIMIT:
+            return failure
+        return Answer(self._columns, tuple(self._rows), more=failure is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
@@ -16,9 +16,9 @@ from pymysql.connections import Connection
 from holdtrue.databases.describing import Described
 from holdtrue.databases.facts import MysqlFacts
 from holdtrue.databases.freshness import Fresh
-from holdtrue.databases.heartbeat import Beat, beat_age, decide_beat
+from holdtrue.databases.heartbeat import beat_age, decide_beat
 from holdtrue.databases.logins import read_login
-from holdtrue.databases.looks import Ahead, Answer, Limits, Mask, OnColumns, Streamed
+from holdtrue.databases.looks import Ahead, Answer, Gathered, Limits, Mask, OnColumns, Streamed
 from holdtrue.databases.mysql_errors import INTERRUPTED, explain_refusal
 from holdtrue.databases.mysql_evidence import take_evidence
 from holdtrue.databases.mysql_facts import read_mysql_facts
@@ -253,7 +253,7 @@ class MysqlLink:
         if refusal is not None:
             return refusal
         self._wire.hurried = False
-        beat, started = Beat(), time.monotonic()
+        beat, started = Gathered(), time.monotonic()
         _, failure = self._rows(text, beat.begin, 1, self._limits.opening.total_seconds())
         self._limits = self._limits.after(timedelta(seconds=time.monotonic() - started))
         return beat.answer(failure)
@@ -287,21 +287,13 @@ class MysqlLink:
         if unusable is not None:
             return unusable
         seconds = min(self._limits.declared.total_seconds(), _SIDE_SECONDS)
-        rows: list[Row] = []
-        found: list[tuple[Column, ...]] = [()]
-
-        def take(columns: tuple[Column, ...]) -> Callable[[Row], None]:
-            found[0] = columns
-            return rows.append
-
+        gathered = Gathered()
         try:
             self.limit(timedelta(seconds=seconds))
         except Stopped as stopped:
             return stopped.failure
-        _, failure = self._rows(sql, take, limit, seconds)
-        if failure is not None and failure.reason is not FailureReason.COUNT_LIMIT:
-            return failure
-        return Answer(found[0], tuple(rows), more=failure is not None)
+        _, failure = self._rows(sql, gathered.begin, limit, seconds)
+        return gathered.answer(failure)
 
     def evidence(
         self, *, key: str, columns: tuple[Column, ...], row: Row, base_rows: tuple[BaseRows, ...], mask: Mask

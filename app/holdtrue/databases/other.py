@@ -15,7 +15,7 @@ from holdtrue.catalog.pieces import first_word
 from holdtrue.catalog.words import SELECTS
 from holdtrue.databases.columns import unique_names
 from holdtrue.databases.logins import read_login
-from holdtrue.databases.looks import Ahead, Answer, Limits, Mask, OnColumns, Streamed
+from holdtrue.databases.looks import Ahead, Answer, Gathered, Limits, Mask, OnColumns, Streamed
 from holdtrue.databases.other_thread import DriverThread, Late
 from holdtrue.databases.other_values import show, type_name
 from holdtrue.databases.sqlstates import timeout
@@ -215,17 +215,9 @@ class OtherLink:
         """Ask a side question; only after a text that ended well, since a failed one may have ended the transaction."""
         if self.streamed is not None and self.streamed.failure is not None:
             return Failure(FailureReason.LOST, "the transaction had ended already")
-        rows: list[Row] = []
-        found: list[tuple[Column, ...]] = [()]
-
-        def take(columns: tuple[Column, ...]) -> Callable[[Row], None]:
-            found[0] = columns
-            return rows.append
-
-        _, failure = self._stream(sql, take, limit, min(self._limits.declared.total_seconds(), _SIDE_SECONDS))
-        if failure is not None and failure.reason is not FailureReason.COUNT_LIMIT:
-            return failure
-        return Answer(found[0], tuple(rows), more=failure is not None)
+        gathered = Gathered()
+        _, failure = self._stream(sql, gathered.begin, limit, min(self._limits.declared.total_seconds(), _SIDE_SECONDS))
+        return gathered.answer(failure)
 
     def evidence(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -14,9 +14,9 @@ import psycopg
 from holdtrue.databases.describing import Described
 from holdtrue.databases.facts import PostgresFacts
 from holdtrue.databases.freshness import Fresh, decide_freshness, measured_lag
-from holdtrue.databases.heartbeat import Beat, beat_age, decide_beat
+from holdtrue.databases.heartbeat import beat_age, decide_beat
 from holdtrue.databases.logins import read_login
-from holdtrue.databases.looks import Ahead, Answer, Limits, Mask, OnColumns, Streamed
+from holdtrue.databases.looks import Ahead, Answer, Gathered, Limits, Mask, OnColumns, Streamed
 from holdtrue.databases.planning import Aliases, Plan
 from holdtrue.databases.postgresql_ahead import vouch
 from holdtrue.databases.postgresql_evidence import take_evidence
@@ -196,7 +196,7 @@ class PostgresLink:
         refusal = refuse_unless_query(text)
         if refusal is not None:
             return refusal
-        beat, started = Beat(), time.monotonic()
+        beat, started = Gathered(), time.monotonic()
         _, failure = self._wire.rows(text, beat.begin, 1, self._limits.opening.total_seconds())
         self._limits = self._limits.after(timedelta(seconds=time.monotonic() - started))
         return beat.answer(failure)
@@ -290,30 +290,23 @@ class PostgresLink:
         refusal = refuse_unless_query(sql) or self._unusable()
         if refusal is not None:
             return refusal
-        rows: list[Row] = []
-        found: list[tuple[Column, ...]] = [()]
-
-        def take(columns: tuple[Column, ...]) -> Callable[[Row], None]:
-            found[0] = columns
-            return rows.append
-
         seconds = min(self._limits.declared.total_seconds(), _SIDE_SECONDS)
         try:
             with self.savepoint(timedelta(seconds=seconds)):
-                more = self._ask(sql, take, limit, seconds)
+                return self._ask(sql, limit, seconds)
         except Stopped as stopped:
             return stopped.failure
-        return Answer(found[0], tuple(rows), more=more)
 
-    def _ask(self, sql: str, take: OnColumns, limit: int, seconds: float) -> bool:
-        _, failure = self._wire.rows(sql, take, limit, seconds)
-        if failure is None:
-            return False
-        if failure.reason is not FailureReason.COUNT_LIMIT:
-            raise Stopped(failure)
-        # The rest was cancelled, and with it the transaction back to the savepoint.
-        self._wire.simple(b"ROLLBACK TO SAVEPOINT holdtrue_side", END_SECONDS)
-        return True
+    def _ask(self, sql: str, limit: int, seconds: float) -> Answer:
+        gathered = Gathered()
+        _, failure = self._wire.rows(sql, gathered.begin, limit, seconds)
+        answer = gathered.answer(failure)
+        if isinstance(answer, Failure):
+            raise Stopped(answer)
+        if answer.more:
+            # The rest was cancelled, and with it the transaction back to the savepoint.
+            self._wire.simple(b"ROLLBACK TO SAVEPOINT holdtrue_side", END_SECONDS)
+        return answer
 
     def evidence(
         self, *, key: str, columns: tuple[Column, ...], row: Row, base_rows: tuple[BaseRows, ...], mask: Mask

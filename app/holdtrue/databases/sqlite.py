@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,7 @@ from holdtrue.databases.columns import unique_names
 from holdtrue.databases.describing import Described
 from holdtrue.databases.facts import SqliteFacts
 from holdtrue.databases.logins import read_login
-from holdtrue.databases.looks import Ahead, Answer, Limits, Mask, OnColumns, Streamed
+from holdtrue.databases.looks import Ahead, Answer, Gathered, Limits, Mask, OnColumns, Streamed
 from holdtrue.databases.planning import Aliases, Plan
 from holdtrue.databases.postgresql_text import refuse_unless_query
 from holdtrue.databases.sqlite_evidence import describe_with_parents, take_evidence
@@ -188,17 +188,9 @@ class SqliteLink:
         return self._asked(sql, limit)
 
     def _asked(self, sql: str, limit: int) -> Answer | Failure:
-        rows: list[Row] = []
-        found: list[tuple[Column, ...]] = [()]
-
-        def take(columns: tuple[Column, ...]) -> Callable[[Row], None]:
-            found[0] = columns
-            return rows.append
-
-        _, failure = self._stream(sql, take, limit, min(self._limits.declared.total_seconds(), _SIDE_SECONDS))
-        if failure is not None and failure.reason is not FailureReason.COUNT_LIMIT:
-            return failure
-        return Answer(found[0], tuple(rows), more=failure is not None)
+        gathered = Gathered()
+        _, failure = self._stream(sql, gathered.begin, limit, min(self._limits.declared.total_seconds(), _SIDE_SECONDS))
+        return gathered.answer(failure)
 
     def evidence(
         self, *, key: str, columns: tuple[Column, ...], row: Row, base_rows: tuple[BaseRows, ...], mask: Mask
