@@ -139,9 +139,11 @@ class Pool:
         """Keep what a look said of a replica; True if it became usable or unusable by it."""
         with self._lock:
             one = self._replicas[state.replica]
-            before, one.state, one.checked = one.state.up, state, time.monotonic()
-            self._changed.notify_all()
-            return before is not state.up and not (before is None and state.up)
+            before, one.state, one.checked = one.state, state, time.monotonic()
+            if (before.up, self._is_near(before)) != (state.up, self._is_near(state)):
+                # Only then may whoever waits for a place be sent elsewhere.
+                self._changed.notify_all()
+            return before.up is not state.up and not (before.up is None and state.up)
 
     def take_for_check(self) -> str | None:
         """A place on a replica that no run asks because another is better: it was never asked, or not for some time.
