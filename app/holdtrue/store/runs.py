@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, bindparam, select
+from sqlalchemy import Connection, Row, Select, and_, bindparam, exists, literal_column, select
 
 from holdtrue.errors import NotFound
 from holdtrue.model import AlertState, Claim, KeyState, LedgerBefore, RunKind, Subject
@@ -28,7 +28,7 @@ from holdtrue.store.saving import (
     write_standings,
 )
 from holdtrue.store.situations import Decisions, known_of, lock_entries, situations_of
-from holdtrue.store.tables import accepted_systems, entries, episodes, ledger_keys, standings
+from holdtrue.store.tables import accepted_systems, accepts, entries, episodes, ledger_keys, standings
 
 LOST_LEASE = "lost lease"
 LEFT_CATALOG = "left the catalog"
@@ -138,7 +138,8 @@ class Runs:
         keys: dict[int, dict[str, KeyState]] = {row.id: {} for row in found}
         for row in connection.execute(_KEYS, {"ids": list(keys)}):
             keys[row.entry_id][row.key] = rows.key_of(row)
-        accepted = accepted_of(connection, keys, self._engine)
+        accepting = [row.id for row in found if row.accepts]
+        accepted = accepted_of(connection, accepting, self._engine) if accepting else {}
         return {
             (row.invariant, row.database): Before(
                 ledger=LedgerBefore(
@@ -169,6 +170,7 @@ _BEFORE: Select[Any] = (
         *(column for column in standings.c if column.name != "entry_id"),
         accepted_systems.c.system.label("accepted_system"),
         *(column.label(f"alert_{column.name}") for column in episodes.c),
+        exists().where(accepts.c.entry_id == entries.c.id, accepts.c.ended_at.is_(None)).label("accepts"),
     )
     .join(standings, standings.c.entry_id == entries.c.id)
     .outerjoin(accepted_systems, accepted_systems.c.database == entries.c.database)
@@ -176,8 +178,9 @@ _BEFORE: Select[Any] = (
         episodes,
         and_(
             episodes.c.entry_id == entries.c.id,
-            episodes.c.subject == Subject.VIOLATION.value,
-            episodes.c.state != AlertState.RESOLVED.value,
+            # Written out: SQLite plans a statement anew each time a bound value decides whether a partial index will do.
+            episodes.c.subject == literal_column(f"'{Subject.VIOLATION.value}'"),
+            episodes.c.state != literal_column(f"'{AlertState.RESOLVED.value}'"),
         ),
     )
 )
