@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from holdtrue.cli.client import ServiceClient, service_client
-from holdtrue.cli.reading import Reading, ThroughService, ThroughStore, open_store_of
-from holdtrue.settings import environment, load_settings
+from holdtrue.cli.reading import Reading, ThroughService, ThroughStore, open_through
 
 if TYPE_CHECKING:
+    from holdtrue.cli.client import ServiceClient
     from holdtrue.quieting import Mirror
     from holdtrue.store import Store
 
@@ -71,22 +69,9 @@ class Acting(Protocol):
         ...
 
 
-@contextmanager
-def open_acting(config: Path | None, url: str | None) -> Iterator[Acting]:
-    """The service if there is a URL, else the store.
-
-    Raises:
-        SettingsRefused: the environment or a flag is wrong.
-        StoreError: the store cannot be opened.
-    """
-    settings = load_settings(config, os.environ, url=url)
-    client = service_client(settings)
-    if client is not None:
-        with client:
-            yield _ThroughService(client)
-        return
-    with open_store_of(settings) as store:
-        yield _ThroughStore(store, environment(settings.config, os.environ))
+def open_acting(config: Path | None, url: str | None) -> AbstractContextManager[Acting]:
+    """What acts through the service if there is a URL, else on the store."""
+    return open_through(config, url, _ThroughService, _ThroughStore)
 
 
 class _ThroughService:

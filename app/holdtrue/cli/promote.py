@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from holdtrue.cli.client import service_client
 from holdtrue.cli.options import ConfigOption, Format, FormatOption, UrlOption
-from holdtrue.cli.reading import Reading, ThroughService, ThroughStore, find_alert, open_store_of
+from holdtrue.cli.reading import Reading, ThroughService, ThroughStore, find_alert, open_through
 from holdtrue.cli.terminal import paint, say, say_json, visible
 from holdtrue.errors import Refused, ServiceError
-from holdtrue.settings import environment, load_settings
 
 if TYPE_CHECKING:
     from holdtrue.cli.client import ServiceClient
@@ -143,16 +141,8 @@ class _Promoting(Protocol):
         ...
 
 
-@contextmanager
-def _open_promoting(config: Path | None, url: str | None) -> Iterator[_Promoting]:
-    settings = load_settings(config, os.environ, url=url)
-    client = service_client(settings)
-    if client is not None:
-        with client:
-            yield _ThroughService(client)
-        return
-    with open_store_of(settings) as store:
-        yield _ThroughStore(store, environment(settings.config, os.environ))
+def _open_promoting(config: Path | None, url: str | None) -> AbstractContextManager[_Promoting]:
+    return open_through(config, url, _ThroughService, _ThroughStore)
 
 
 class _ThroughService:
@@ -171,17 +161,18 @@ class _ThroughStore:
 
     def __init__(self, store: Store, environ: Mapping[str, str]) -> None:
         self._store = store
-        self._environ = environ
-        self.reading: Reading = ThroughStore(store, environ)
+        self._reading = ThroughStore(store, environ)
+
+    @property
+    def reading(self) -> Reading:
+        return self._reading
 
     def promote(self, number: int, *, preview: bool) -> Json:
         from holdtrue import promotion, reports  # only where the store is opened: the client needs none of it
-        from holdtrue.catalog import build_catalog
 
-        current = self._store.catalogs.current()
-        if current is None:
+        catalog = self._reading.catalog()
+        if catalog is None:
             raise Refused("no catalog is in force in the store", remedy="run `holdtrue serve` once")
-        catalog = build_catalog(dict(current.texts), environ=self._environ, allow_empty=True)
         make = promotion.preview if preview else promotion.promote
         return reports.ticket(make(self._store, catalog, number, by=_BY_STORE, now=self._store.now()))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from holdtrue.cli.client import ServiceClient, service_client
 from holdtrue.errors import NotFound, Refused
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from holdtrue.store import Store
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 RUNS_SHOWN = 20
 
@@ -104,9 +105,19 @@ class Reading(Protocol):
         ...
 
 
+def open_reading(config: Path | None, url: str | None) -> AbstractContextManager[Reading]:
+    """What reads from the service if there is a URL, else from the store."""
+    return open_through(config, url, ThroughService, ThroughStore)
+
+
 @contextmanager
-def open_reading(config: Path | None, url: str | None) -> Iterator[Reading]:
-    """The service if there is a URL, else the store.
+def open_through(
+    config: Path | None,
+    url: str | None,
+    service: Callable[[ServiceClient], T],
+    store: Callable[[Store, Mapping[str, str]], T],
+) -> Iterator[T]:
+    """What ``service`` makes if there is a URL, else what ``store`` makes of the store and the environment.
 
     Raises:
         SettingsRefused: the environment or a flag is wrong.
@@ -116,10 +127,10 @@ def open_reading(config: Path | None, url: str | None) -> Iterator[Reading]:
     client = service_client(settings)
     if client is not None:
         with client:
-            yield ThroughService(client)
+            yield service(client)
         return
-    with open_store_of(settings) as store:
-        yield ThroughStore(store, environment(settings.config, os.environ))
+    with open_store_of(settings) as opened:
+        yield store(opened, environment(settings.config, os.environ))
 
 
 @contextmanager
