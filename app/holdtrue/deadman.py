@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,13 +10,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
-import httpx2
 import structlog
 
-from holdtrue import __version__
 from holdtrue.catalog import resolve_secret
 from holdtrue.errors import SettingsRefused
 from holdtrue.model import Deadman, show_duration
+from holdtrue.notifiers.posting import Posting, Unanswered
 from holdtrue.store.records import Backlog
 
 log = structlog.get_logger("holdtrue.deadman")
@@ -145,18 +143,14 @@ class Switch:
 
     def _ask(self, config: Deadman) -> str:
         """What went wrong, in our own words: neither the address nor what it answered, since both may hold a secret."""
-        began = time.monotonic()
         try:
             url = resolve_secret(config.url, self.environ)
-            with (
-                httpx2.Client(timeout=self.time_limit, follow_redirects=False) as client,
-                client.stream("GET", url, headers={"user-agent": f"holdtrue/{__version__}"}) as answer,
-            ):
-                if answer.status_code // 100 == 2:
-                    return ""
-                where = ", which is not followed" if answer.status_code // 100 == 3 else ""
-                return f"it answered {answer.status_code}{where}"
         except SettingsRefused as problem:
             return f"the secret cannot be read: {problem.message}"
-        except Exception as problem:  # noqa: BLE001 - whatever the network does; the library's text holds the address
-            return f"it did not answer within {time.monotonic() - began:.0f} s ({type(problem).__name__})"
+        answer = Posting(time_limit=self.time_limit, size_limit=0).ask("GET", url)
+        if isinstance(answer, Unanswered):
+            return answer.sentence
+        if answer.status // 100 == 2:
+            return ""
+        where = ", which is not followed" if answer.status // 100 == 3 else ""
+        return f"it answered {answer.status}{where}"

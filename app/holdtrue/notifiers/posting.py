@@ -21,7 +21,7 @@ from holdtrue.notifiers.notifier import MAY_HAVE_ARRIVED
 
 TIME_LIMIT = 10.0
 SIZE_LIMIT = 64 * 1024
-"""How much of an answer is read, in bytes."""
+"""How much of an answer is read, in bytes; 0 reads nothing but the head."""
 
 Method = Literal["GET", "POST", "DELETE"]
 
@@ -199,10 +199,11 @@ def _proxy_for(url: httpx2.URL) -> httpx2.URL | None:
 
 def _cut(pieces: Iterable[bytes], limit: int) -> bytes:
     content = bytearray()
-    for piece in pieces:
-        content += piece
-        if len(content) >= limit:
-            break
+    if limit:
+        for piece in pieces:
+            content += piece
+            if len(content) >= limit:
+                break
     return bytes(content[:limit])
 
 
