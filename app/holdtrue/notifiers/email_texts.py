@@ -9,15 +9,17 @@ from email.policy import SMTP
 from email.utils import format_datetime
 from html import escape
 
-from holdtrue.model import Parcel, show_moment
+from holdtrue.model import Parcel
 from holdtrue.model.masking import excerpt
 from holdtrue.notifiers.wording import (
     facts,
+    foot,
     headline,
     is_test,
     literal,
     marks,
     next_step,
+    row_notes,
     said,
     sentence,
     shown_rows,
@@ -75,7 +77,7 @@ def text_of(parcel: Parcel) -> str:
     lines += [f"{name.ljust(width)}  {_fitted(value, 300)}" for name, value in facts(parcel)]
     for row in _rows(parcel):
         lines += ["", *(f"  {name}: {value}" for name, value in row)]
-    lines += [f"  {note}" for note in _row_notes(parcel)]
+    lines += [f"  {note}" for note in row_notes(parcel)]
     lines += ["", *(f"{label}: {address}" for label, address in _ways(parcel))]
     if step := next_step(parcel):
         lines.append(step)
@@ -97,7 +99,7 @@ def html_of(parcel: Parcel) -> str:
     ]
     for row in _rows(parcel):
         parts.append("<pre>" + "\n".join(f"{escape(name)}: {escape(value)}" for name, value in row) + "</pre>")
-    parts += [f"<p>{escape(note)}</p>" for note in _row_notes(parcel)]
+    parts += [f"<p>{escape(note)}</p>" for note in row_notes(parcel)]
     ways = [f'<a href="{escape(address)}">{escape(label)}</a>' for label, address in _ways(parcel)]
     parts.append(f"<p>{' · '.join(ways)}</p>" if ways else "")
     if step := next_step(parcel):
@@ -121,14 +123,6 @@ def _rows(parcel: Parcel) -> list[list[tuple[str, str]]]:
     return found
 
 
-def _row_notes(parcel: Parcel) -> list[str]:
-    ranked, more = shown_rows(parcel)
-    notes = [f"+{more} more"] if more else []
-    if ranked and parcel.sample is not None and parcel.sample.masked:
-        notes.append("values written h:… are hashed")
-    return notes
-
-
 def _ways(parcel: Parcel) -> list[tuple[str, str]]:
     named = [
         (f"Alert {parcel.episode.id}", parcel.page_url),
@@ -140,12 +134,7 @@ def _ways(parcel: Parcel) -> list[tuple[str, str]]:
 
 
 def _foot(parcel: Parcel) -> str:
-    notes = [
-        f"alert {parcel.episode.id}, event {parcel.event.number}",
-        f"as of {show_moment(parcel.now)}",
-        *marks(parcel),
-    ]
-    return " · ".join(literal(note) for note in notes)
+    return " · ".join(literal(note) for note in (*foot(parcel), *marks(parcel)))
 
 
 def _html(text: str, limit: int = _TEXT_LIMIT) -> str:

@@ -8,7 +8,18 @@ from typing import Any
 
 from holdtrue.model import Event, Mark, Parcel, Reason, Sample, show_moment
 from holdtrue.notifiers.slack_texts import escape, fitted, link, plain
-from holdtrue.notifiers.wording import facts, headline, literal, marks, next_step, said, sentence, shown_rows
+from holdtrue.notifiers.wording import (
+    facts,
+    foot,
+    headline,
+    literal,
+    marks,
+    next_step,
+    row_notes,
+    said,
+    sentence,
+    shown_rows,
+)
 
 Block = dict[str, Any]
 
@@ -38,27 +49,27 @@ class Content:
 
 def main_message(parcel: Parcel) -> Content:
     """The episode's one message, as it is at the moment of sending; edited as the episode goes on."""
-    blocks = [_header(headline(parcel))]
+    blocks = [header(headline(parcel))]
     if parcel.description:
-        blocks.append(_section(fitted(" ".join(parcel.description.split()), 700)))
+        blocks.append(section(fitted(" ".join(parcel.description.split()), 700)))
     blocks.append(_fields(facts(parcel)))
-    blocks.append(_section(f"*{plain(said(parcel))}*{_detail(parcel.event)}"))
+    blocks.append(section(f"*{plain(said(parcel))}*{_detail(parcel.event)}"))
     if parcel.health_sentence:
-        blocks.append(_section(f"Now: {fitted(parcel.health_sentence, 600)}"))
+        blocks.append(section(f"Now: {fitted(parcel.health_sentence, 600)}"))
     blocks += _rows(parcel)
-    blocks.append(_section(_ways(parcel)))
-    blocks.append(_context(_notes(parcel)))
+    blocks.append(section(_ways(parcel)))
+    blocks.append(context(_notes(parcel)))
     return Content(_fallback(parcel), _within_limit(blocks))
 
 
 def reply(parcel: Parcel) -> Content:
     """The event alone, for the thread under the episode's message."""
-    blocks = [_section(f"*{plain(said(parcel))}*{_detail(parcel.event)}")]
+    blocks = [section(f"*{plain(said(parcel))}*{_detail(parcel.event)}")]
     if parcel.health_sentence:
-        blocks.append(_section(f"Now: {fitted(parcel.health_sentence, 600)}"))
+        blocks.append(section(f"Now: {fitted(parcel.health_sentence, 600)}"))
     if parcel.event.reason is Reason.WORSENED:
         blocks += _rows(parcel)
-    blocks.append(_context([f"event {parcel.event.number}, {show_moment(parcel.event.at)}", *_marks(parcel)]))
+    blocks.append(context([f"event {parcel.event.number}, {show_moment(parcel.event.at)}", *_marks(parcel)]))
     return Content(_fallback(parcel), _within_limit(blocks))
 
 
@@ -78,14 +89,12 @@ def _detail(event: Event) -> str:
 
 def _rows(parcel: Parcel) -> list[Block]:
     """At most five rows, new ones first, each in a block of its own; how many more there are is always said."""
-    ranked, more = shown_rows(parcel)
+    ranked, _ = shown_rows(parcel)
     if parcel.sample is None or not ranked:
         return []
     blocks = [_row(parcel.sample, place, novelty) for place, novelty in ranked]
-    notes = [f"+{more} more"] if more > 0 else []
-    if parcel.sample.masked:
-        notes.append("values written h:… are hashed")
-    return [*blocks, _context(notes)] if notes else blocks
+    notes = row_notes(parcel)
+    return [*blocks, context(notes)] if notes else blocks
 
 
 def _row(sample: Sample, place: int, novelty: str) -> Block:
@@ -100,7 +109,7 @@ def _row(sample: Sample, place: int, novelty: str) -> Block:
         lines.append(line)
         used += len(line) + 1
     label = f"_{plain(novelty)}_ " if novelty else ""
-    return _section(f"{label}```{chr(10).join(lines)}```")
+    return section(f"{label}```{chr(10).join(lines)}```")
 
 
 def _ways(parcel: Parcel) -> str:
@@ -120,11 +129,7 @@ def _ways(parcel: Parcel) -> str:
 
 
 def _notes(parcel: Parcel) -> list[str]:
-    return [
-        f"alert {parcel.episode.id}, event {parcel.event.number}",
-        f"as of {show_moment(parcel.now)}",
-        *_marks(parcel),
-    ]
+    return [*foot(parcel), *_marks(parcel)]
 
 
 def _marks(parcel: Parcel) -> list[str]:
@@ -136,7 +141,8 @@ def _fallback(parcel: Parcel) -> str:
     return fitted(sentence(parcel), _TEXT_LIMIT)
 
 
-def _header(text: str) -> Block:
+def header(text: str) -> Block:
+    """A headline, cut to its limit."""
     return {"type": "header", "text": {"type": "plain_text", "text": _plain_cut(text, HEADER_LIMIT), "emoji": True}}
 
 
@@ -145,7 +151,8 @@ def _plain_cut(text: str, limit: int) -> str:
     return cut if len(cut) <= limit else fitted(text, limit)
 
 
-def _section(text: str) -> Block:
+def section(text: str) -> Block:
+    """A paragraph of text that is safe already."""
     return {"type": "section", "text": {"type": "mrkdwn", "text": text[:SECTION_LIMIT], "verbatim": True}}
 
 
@@ -157,11 +164,12 @@ def _fields(facts: Sequence[tuple[str, str]]) -> Block:
     return {"type": "section", "fields": fields}
 
 
-def _context(notes: Iterable[str]) -> Block:
+def context(notes: Iterable[str]) -> Block:
+    """Notes in small print; each is safe already."""
     return {"type": "context", "elements": [{"type": "mrkdwn", "text": " · ".join(notes), "verbatim": True}]}
 
 
 def _within_limit(blocks: Sequence[Block]) -> tuple[Block, ...]:
     if len(blocks) <= BLOCK_LIMIT:
         return tuple(blocks)
-    return (*blocks[: BLOCK_LIMIT - 1], _context([f"+{len(blocks) - BLOCK_LIMIT + 1} more blocks"]))
+    return (*blocks[: BLOCK_LIMIT - 1], context([f"+{len(blocks) - BLOCK_LIMIT + 1} more blocks"]))

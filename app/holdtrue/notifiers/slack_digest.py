@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from holdtrue.model import Mark, Parcel, Subject
-from holdtrue.notifiers.slack_blocks import SECTION_LIMIT, Block, Content, main_message
+from holdtrue.notifiers.slack_blocks import SECTION_LIMIT, Block, Content, context, header, section
 from holdtrue.notifiers.slack_texts import fitted, link
+from holdtrue.notifiers.wording import sign
 
 NAMES_SHOWN = 5
 URL_LIMIT = 300
 
 _RANK = {"critical": 0, "warning": 1, "info": 2}
-_SIGN = {"critical": "🔴", "warning": "🟠", "info": "🟡"}
 
 
 def digest(parcels: Sequence[Parcel], unreachable: Collection[str] = ()) -> Content:
@@ -27,7 +27,7 @@ def digest(parcels: Sequence[Parcel], unreachable: Collection[str] = ()) -> Cont
     ended = [one for one in seen if not one.episode.open]
     counts = ((broken, "violated"), (blind, "unchecked"), (ended, "ended"))
     headline = ", ".join(f"{len(ones)} {word}" for ones, word in counts if ones)
-    sign = _SIGN.get(broken[0].episode.severity, "🔴") if broken else "⚫" if blind else "⚪"
+    headline = f"{sign(broken[0]) if broken else '⚫' if blind else '⚪'} {headline}"
     lines = [_line(one) for one in broken]
     for database in dict.fromkeys(one.episode.database for one in blind):
         mine = [one for one in blind if one.episode.database == database]
@@ -41,27 +41,19 @@ def digest(parcels: Sequence[Parcel], unreachable: Collection[str] = ()) -> Cont
     names = ", ".join(fitted(one.episode.invariant, 80) for one in seen[:NAMES_SHOWN])
     more = f" +{len(seen) - NAMES_SHOWN} more" if len(seen) > NAMES_SHOWN else ""
     blocks: list[Block] = [
-        {"type": "header", "text": {"type": "plain_text", "text": f"{sign} {headline}", "emoji": True}},
-        *({"type": "section", "text": _text(packed)} for packed in _packed(lines)),
-        {"type": "context", "elements": [_text(" · ".join(notes))]},
+        header(headline),
+        *(section(packed) for packed in _packed(lines)),
+        context(notes),
     ]
-    return Content(
-        f"{sign} {headline}: {names}{more}", tuple(blocks), "\n".join([f"{sign} {headline}", *lines, *notes])
-    )
-
-
-def _text(text: str) -> Block:
-    return {"type": "mrkdwn", "text": text, "verbatim": True}
+    return Content(f"{headline}: {names}{more}", tuple(blocks), "\n".join([headline, *lines, *notes]))
 
 
 def _line(parcel: Parcel) -> str:
     episode = parcel.episode
-    # The sign of the episode's own message, which begins with it.
-    sign = str(main_message(parcel).blocks[0]["text"]["text"]).partition(" ")[0]
     page = link(parcel.page_url, f"alert {episode.id}") if len(parcel.page_url) <= URL_LIMIT else f"alert {episode.id}"
     reason = (parcel.event.reason.value if parcel.event.reason is not None else parcel.event.name).replace("_", " ")
     detail = f": {fitted(parcel.event.detail, 160)}" if parcel.event.detail else ""
-    return f"{sign} *{fitted(episode.invariant, 100)}* on {fitted(episode.database, 80)} · {reason}{detail} · {page}"
+    return f"{sign(parcel)} *{fitted(episode.invariant, 100)}* on {fitted(episode.database, 80)} · {reason}{detail} · {page}"
 
 
 def _packed(lines: Iterable[str]) -> list[str]:

@@ -48,6 +48,11 @@ def headline(parcel: Parcel) -> str:
     return f"{sign} {word}: {subject(episode)}"
 
 
+def sign(parcel: Parcel) -> str:
+    """The sign with which its headline begins."""
+    return headline(parcel).partition(" ")[0]
+
+
 def subject(episode: Episode) -> str:
     """What it is about; stays as it is while the episode lasts."""
     return f"{episode.invariant} on {episode.database}"
@@ -134,6 +139,20 @@ def shown_rows(parcel: Parcel, limit: int = ROWS_SHOWN) -> tuple[list[tuple[int,
     ranked = sorted(range(len(sample.rows)), key=lambda place: order.get(novelties[place], 2))[:limit]
     more = max(episode.count, len(sample.rows)) - len(ranked)
     return [(place, novelties[place]) for place in ranked], max(0, more)
+
+
+def row_notes(parcel: Parcel) -> list[str]:
+    """What is to be known of the rows that are shown: how many more there are, and which values are stand-ins."""
+    ranked, more = shown_rows(parcel)
+    notes = [f"+{more} more"] if more else []
+    if ranked and parcel.sample is not None and parcel.sample.masked:
+        notes.append("values written h:… are hashed")
+    return notes
+
+
+def foot(parcel: Parcel) -> list[str]:
+    """Which event of which alert it is, and as of when."""
+    return [f"alert {parcel.episode.id}, event {parcel.event.number}", f"as of {show_moment(parcel.now)}"]
 
 
 def _novelties(sample: Sample) -> list[str]:
