@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Form, Path, Query, Request, Response
 from starlette.responses import RedirectResponse
 
 from holdtrue import alerting, quieting
@@ -22,6 +22,14 @@ Number = Annotated[int, Path(ge=1, le=2**62)]
 Token = Annotated[str, Form(max_length=64)]
 Line = Annotated[str, Form(max_length=2000)]
 Matchers = Annotated[str, Form(max_length=8000)]
+
+
+def _wanted(matchers: Matchers = "", length: Line = "", comment: Line = "", by: Line = "") -> views.SilenceForm:
+    """A silence as the form's fields say it."""
+    return views.SilenceForm(matchers, length, comment, by)
+
+
+Wanted = Annotated[views.SilenceForm, Depends(_wanted)]
 
 
 def quiet_of(service: WebService, episode: Episode) -> Silence | None:
@@ -59,33 +67,17 @@ def _add_forms(router: APIRouter, service: WebService, renderer: Renderer) -> No
         return renderer.page(request, "silences.html", page, status=422)
 
     @router.post("/silences/preview")
-    def preview(  # noqa: PLR0917  the fields of the form
-        request: Request,
-        matchers: Matchers = "",
-        length: Line = "",
-        comment: Line = "",
-        by: Line = "",
-        form_token: Token = "",
-    ) -> Response:
+    def preview(request: Request, form: Wanted, form_token: Token = "") -> Response:
         check_form(request, form_token)
-        form = views.SilenceForm(matchers, length, comment, by)
         try:
-            matched = quieting.preview(service.store, service.catalog(), alerting.parse_matchers(_lines(matchers)))
+            matched = quieting.preview(service.store, service.catalog(), alerting.parse_matchers(_lines(form.matchers)))
         except Refused as refusal:
             return refused(request, form, refusal)
         return renderer.page(request, "silences.html", _page(service, form, matched=matched))
 
     @router.post("/silences")
-    def create(  # noqa: PLR0917  the fields of the form
-        request: Request,
-        matchers: Matchers = "",
-        length: Line = "",
-        comment: Line = "",
-        by: Line = "",
-        form_token: Token = "",
-    ) -> Response:
+    def create(request: Request, form: Wanted, form_token: Token = "") -> Response:
         check_form(request, form_token)
-        form = views.SilenceForm(matchers, length, comment, by)
         try:
             made = _make(service, request, form)
         except Refused as refusal:
