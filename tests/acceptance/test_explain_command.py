@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from servers.postgres import FreshDatabase
+from servers.service import holdtrue
 
 RULES = """
 defaults: {database: shop}
@@ -24,16 +23,7 @@ invariants:
 
 
 def command(folder: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDTRUE_")}
-    return subprocess.run(
-        [sys.executable, "-m", "holdtrue", "explain", *arguments],
-        cwd=folder,
-        env={**kept, **environ},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    return holdtrue("explain", *arguments, cwd=folder, env=environ, timeout=100)
 
 
 def told(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import duckdb
 import pytest
+
+from servers.service import holdtrue
 
 INVARIANTS = """
 version: 1
@@ -45,16 +45,7 @@ def write(folder: Path, url: str, **settings: object) -> None:
 
 
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDTRUE_")}
-    return subprocess.run(
-        [sys.executable, "-m", "holdtrue", *arguments],
-        cwd=folder,
-        env=kept,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return holdtrue(*arguments, cwd=folder, timeout=60)
 
 
 def test_it_is_checked_and_run_and_every_answer_says_that_freshness_is_not_proven(shop: Path) -> None:

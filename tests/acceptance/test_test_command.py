@@ -19,6 +19,7 @@ import pytest
 from holdtrue.cli import run
 from servers.mariadb import ADMIN, MariadbPrimary
 from servers.postgres import PostgresPrimary, wait_until
+from servers.service import holdtrue as process
 
 SCHEMA = """
 CREATE TABLE disputes (id varchar(20) PRIMARY KEY, opened_at timestamp);
@@ -130,16 +131,7 @@ def answers_of(said: Said) -> dict[str, dict[str, Any]]:
 
 def command(folder: Path, environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """The same as a process of its own."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDTRUE_")}
-    return subprocess.run(
-        [sys.executable, "-m", "holdtrue", "test", *arguments],
-        cwd=folder,
-        env={**kept, **environ},
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
+    return process("test", *arguments, cwd=folder, env=environ, timeout=90)
 
 
 def test_an_invariant_that_breaks_and_holds_as_its_examples_say_is_proven(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from holdtrue.rehearsal import mysql_server
 from holdtrue.rehearsal.scratch import ScratchFailed
 from servers.mariadb import ADMIN, MariadbPrimary
+from servers.service import holdtrue
 
 
 def rule(sql: str, *, violating: str, healthy: str = "[]", name: str = "rule") -> str:
@@ -21,16 +21,7 @@ def rule(sql: str, *, violating: str, healthy: str = "[]", name: str = "rule") -
 
 def command(folder: Path, environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """``holdtrue test`` as a process of its own."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDTRUE_")}
-    return subprocess.run(
-        [sys.executable, "-m", "holdtrue", "test", *arguments],
-        cwd=folder,
-        env={**kept, **environ},
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
+    return holdtrue("test", *arguments, cwd=folder, env=environ, timeout=90)
 
 
 def mysql_place(folder: Path, schema: str, *invariants: str) -> Path:

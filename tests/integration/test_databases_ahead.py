@@ -14,7 +14,7 @@ from holdtrue.databases.looks import Ahead, Limits
 from holdtrue.databases.postgresql import PostgresDriver, PostgresLink
 from holdtrue.databases.postgresql_wire import Stopped, Wire
 from holdtrue.model import Failure, FailureReason, Freshness, Outcome, Position
-from servers.invariants import ask, invariant, postgres_config, primary_config
+from servers.invariants import ask, good, invariant, postgres_config, primary_config, reason
 from servers.postgres import FreshDatabase, started, wait_until
 
 NAME = "holdtrue-sends-ahead"
@@ -53,17 +53,6 @@ def standby(postgres_database: FreshDatabase) -> Iterator[Databases]:
     databases.configure([postgres_config(postgres_database.standby_url)])
     yield databases
     databases.close()
-
-
-def good(answer: Examined | Failure) -> Examined:
-    assert isinstance(answer, Examined), answer
-    return answer
-
-
-def reason(answer: Examined | Failure) -> FailureReason:
-    failure = answer if isinstance(answer, Failure) else answer.failure
-    assert failure is not None
-    return failure.reason
 
 
 def scans(database: FreshDatabase) -> int:

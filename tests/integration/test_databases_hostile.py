@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from holdtrue.databases import Databases, Examined
-from holdtrue.model import Failure, FailureReason, Outcome
-from servers.invariants import ask, invariant, primary_config, sqlite_config
+from holdtrue.model import FailureReason, Outcome
+from servers.invariants import ask, failed, invariant, primary_config, sqlite_config
 from servers.postgres import FreshDatabase, wait_until
 
 NAME = "holdtrue-hostile"
@@ -34,12 +34,6 @@ def file(tmp_path: Path) -> Iterator[Databases]:
     databases.configure([sqlite_config(tmp_path / "shop.db")])
     yield databases
     databases.close()
-
-
-def failed(answer: Examined | Failure) -> Failure:
-    failure = answer if isinstance(answer, Failure) else answer.failure
-    assert failure is not None, answer
-    return failure
 
 
 def peak() -> int:

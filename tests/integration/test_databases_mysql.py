@@ -15,7 +15,7 @@ import pytest
 
 from holdtrue.databases import Databases, Examined
 from holdtrue.model import DatabaseConfig, Failure, FailureReason, Outcome
-from servers.invariants import ask, invariant, mysql_config
+from servers.invariants import ask, failed, good, invariant, mysql_config
 from servers.mariadb import FreshMariadb, MariadbServer
 from servers.postgres import wait_until
 
@@ -45,17 +45,6 @@ def databases(mariadb_database: FreshMariadb) -> Iterator[Databases]:
     yield databases
     databases.interrupt_all()
     databases.close()
-
-
-def good(answer: Examined | Failure) -> Examined:
-    assert isinstance(answer, Examined), answer
-    return answer
-
-
-def failed(answer: Examined | Failure) -> Failure:
-    failure = answer if isinstance(answer, Failure) else answer.failure
-    assert failure is not None, answer
-    return failure
 
 
 def sessions(server: MariadbServer, where: str = "1 = 1") -> int:

@@ -17,7 +17,7 @@ import pytest
 from holdtrue.databases import Databases, Examined
 from holdtrue.databases.other_thread import DriverThread, Late
 from holdtrue.model import DatabaseConfig, Dialect, Failure, FailureReason, Freshness, Outcome, ReplicaConfig, Secret
-from servers.invariants import ask, invariant
+from servers.invariants import ask, failed, invariant
 from servers.postgres import FreshDatabase, wait_until
 
 ENDLESS = "SELECT count(*) AS n FROM range(10000000) AS a, range(10000000) AS b WHERE (a.range * b.range) % 7 = 3"
@@ -51,12 +51,6 @@ def databases(path: Path) -> Iterator[Databases]:
     databases = asking(f"duckdb:///{path}?access_mode=READ_ONLY")
     yield databases
     databases.close()
-
-
-def failed(answer: Examined | Failure) -> Failure:
-    failure = answer if isinstance(answer, Failure) else answer.failure
-    assert failure is not None, answer
-    return failure
 
 
 def rows_of(databases: Databases, text: str) -> list[Any]:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from holdtrue.databases import Databases, Examined, Look
-from holdtrue.model import Failure, FailureReason, Outcome, Position
-from servers.invariants import HASHER, ask, invariant, postgres_config, primary_config
+from holdtrue.model import FailureReason, Outcome, Position
+from servers.invariants import HASHER, ask, failed, good, invariant, postgres_config, primary_config
 from servers.postgres import FreshDatabase, started, wait_until
 
 NAME = "holdtrue-under-test"
@@ -31,17 +31,6 @@ def primary(postgres_database: FreshDatabase) -> Iterator[Databases]:
     databases.configure([primary_config(postgres_database.primary_url)])
     yield databases
     databases.close()
-
-
-def good(answer: Examined | Failure) -> Examined:
-    assert isinstance(answer, Examined), answer
-    return answer
-
-
-def failed(answer: Examined | Failure) -> Failure:
-    failure = answer if isinstance(answer, Failure) else answer.failure
-    assert failure is not None, answer
-    return failure
 
 
 def sessions(database: FreshDatabase, *, where: str = "true", on: str = "replica") -> int:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from holdtrue.databases import Databases, Examined
-from holdtrue.model import Failure, FailureReason, Outcome
-from servers.invariants import ask, invariant, sqlite_config
+from holdtrue.model import FailureReason, Outcome
+from servers.invariants import ask, failed, invariant, sqlite_config
 from servers.postgres import wait_until
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
@@ -34,12 +34,6 @@ def databases(path: Path) -> Iterator[Databases]:
     databases.configure([sqlite_config(path)])
     yield databases
     databases.close()
-
-
-def failed(answer: Examined | Failure) -> Failure:
-    failure = answer if isinstance(answer, Failure) else answer.failure
-    assert failure is not None, answer
-    return failure
 
 
 def test_a_file_is_read_at_one_snapshot_and_says_that_freshness_is_not_proven(databases: Databases) -> None:

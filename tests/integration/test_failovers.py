@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdtrue.databases import Examined
 from holdtrue.model import Failure, FailureReason, Freshness, Outcome
-from servers.invariants import ask, invariant, postgres_config
+from servers.invariants import ask, good, invariant, postgres_config
 from servers.postgres import PostgresPrimary, PostgresStandby, started, wait_for_replay, wait_until
 
 RULE = invariant("SELECT id FROM t", timeout=timedelta(seconds=30))
@@ -27,11 +26,6 @@ def servers() -> Iterator[tuple[PostgresPrimary, PostgresStandby, PostgresStandb
         for standby in (first, second):
             wait_for_replay(standby)
         yield primary, first, second
-
-
-def good(answer: Examined | Failure) -> Examined:
-    assert isinstance(answer, Examined), answer
-    return answer
 
 
 def promote(standby: PostgresStandby) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from holdtrue.databases import Examined
 from holdtrue.model import Failure, FailureReason, Freshness, Outcome
-from servers.invariants import ask, invariant, mysql_config, postgres_config
+from servers.invariants import ask, good, invariant, mysql_config, postgres_config
 from servers.mariadb import FreshMariadb, wait_for_replica
 from servers.postgres import FreshDatabase, Topology, wait_until
 from servers.sickness import NAME
@@ -21,11 +21,6 @@ HOUR = timedelta(hours=1)
 
 def heartbeat(text: str = BEAT, **changes: Any) -> dict[str, Any]:
     return {"freshness": Freshness.HEARTBEAT, "heartbeat": text, "max_lag": HOUR, **changes}
-
-
-def good(answer: Examined | Failure) -> Examined:
-    assert isinstance(answer, Examined), answer
-    return answer
 
 
 def failed(answer: Examined | Failure) -> Failure:

@@ -11,7 +11,7 @@ from holdtrue.databases import Databases, Examined
 from holdtrue.databases.looks import Limits
 from holdtrue.databases.mysql import MysqlDriver, MysqlLink
 from holdtrue.model import DatabaseConfig, Failure, FailureReason, Freshness, Invariant, Outcome, Position, Secret
-from servers.invariants import ask, invariant, mysql_config
+from servers.invariants import ask, failed, good, invariant, mysql_config
 from servers.mariadb import FreshMariadb, started, wait_for_replica
 from servers.postgres import wait_until
 
@@ -32,17 +32,6 @@ def shop(mariadb_database: FreshMariadb) -> FreshMariadb:
         ["CREATE TABLE t(id int PRIMARY KEY, note text)", "INSERT INTO t VALUES (1, 'a'), (2, 'b')"]
     )
     return mariadb_database
-
-
-def good(answer: Examined | Failure) -> Examined:
-    assert isinstance(answer, Examined), answer
-    return answer
-
-
-def failed(answer: Examined | Failure) -> Failure:
-    failure = answer if isinstance(answer, Failure) else answer.failure
-    assert failure is not None, answer
-    return failure
 
 
 def test_a_login_without_the_right_to_a_table_is_forbidden(shop: FreshMariadb) -> None:

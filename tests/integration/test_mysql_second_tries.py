@@ -12,7 +12,7 @@ import pytest
 
 from holdtrue.databases import Databases, Examined
 from holdtrue.model import Failure, FailureReason, Outcome
-from servers.invariants import ask, invariant, mysql_config
+from servers.invariants import ask, good, invariant, mysql_config
 from servers.mariadb import FreshMariadb
 from servers.network import Proxy
 from servers.postgres import wait_until
@@ -61,11 +61,6 @@ def asleep(databases: Databases, shop: FreshMariadb, timeout: timedelta) -> Iter
     finally:
         databases.interrupt_all()
         thread.join(30)
-
-
-def good(answer: Examined | Failure) -> Examined:
-    assert isinstance(answer, Examined), answer
-    return answer
 
 
 def ask_each(databases: Databases) -> None:

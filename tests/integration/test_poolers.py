@@ -18,7 +18,7 @@ import pytest
 import casebook
 from holdtrue.databases import Databases, Examined
 from holdtrue.model import Failure, FailureReason, Outcome
-from servers.invariants import ask, invariant, postgres_config
+from servers.invariants import ask, good, invariant, postgres_config, reason
 from servers.pgbouncer import PgBouncer, pooler
 from servers.postgres import FreshDatabase, wait_for_replay, wait_until
 from servers.stage import Stage
@@ -47,17 +47,6 @@ def pooled(pool: PgBouncer) -> Iterator[Databases]:
     yield databases
     databases.interrupt_all()
     databases.close()
-
-
-def good(answer: Examined | Failure) -> Examined:
-    assert isinstance(answer, Examined), answer
-    return answer
-
-
-def reason(answer: Examined | Failure) -> FailureReason:
-    failure = answer if isinstance(answer, Failure) else answer.failure
-    assert failure is not None, answer
-    return failure.reason
 
 
 def what_is_left(pool: PgBouncer) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from holdtrue.model import (
     DatabaseConfig,
     Dialect,
     Failure,
+    FailureReason,
     Freshness,
     Interval,
     Invariant,
@@ -97,3 +98,21 @@ def ask(databases: Databases, rule: Invariant, **options: Any) -> Examined | Fai
     options.setdefault("newest_good", None)
     options.setdefault("ahead", rule.sql)
     return databases.look("db", time_limit=rule.timeout, examine=examine, **options)
+
+
+def good(answer: Examined | Failure) -> Examined:
+    """An answer that came, whatever it was cut short by."""
+    assert isinstance(answer, Examined), answer
+    return answer
+
+
+def failed(answer: Examined | Failure) -> Failure:
+    """Why an answer did not come, or not whole."""
+    failure = answer if isinstance(answer, Failure) else answer.failure
+    assert failure is not None, answer
+    return failure
+
+
+def reason(answer: Examined | Failure) -> FailureReason:
+    """The same by its name."""
+    return failed(answer).reason

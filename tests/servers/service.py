@@ -26,7 +26,9 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**kept, "HOLDTRUE_LEDGER_SECRET": LEDGER_SECRET, "HOLDTRUE_LOG_FORMAT": "json", **(extra or {})}
 
 
-def holdtrue(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = PATIENCE) -> Any:
+def holdtrue(
+    *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = PATIENCE
+) -> subprocess.CompletedProcess[str]:
     """Run one ``holdtrue`` command to its end; the completed process with its texts."""
     return subprocess.run(
         [sys.executable, "-m", "holdtrue", *arguments],
@@ -150,7 +152,7 @@ class Serving:
         return self.process.returncode
 
 
-def until(condition: Callable[[], Any], what: str, timeout: float = PATIENCE) -> Any:
+def until(condition: Callable[[], Any], what: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
     """The first true answer of ``condition``, asked again and again, bounded; fails with the last answer."""
     end = time.monotonic() + timeout
     pause = threading.Event()
