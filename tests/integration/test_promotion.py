@@ -159,23 +159,29 @@ def test_a_writer_kept_open_across_the_last_good_run_is_found_in_observed(
     assert any(line.action == "alert.promote" for line in house.store.reads.audit(10))
 
 
-def race_on_standby(standby: Databases, database: FreshDatabase, house: House) -> int:
+def race_on_standby(standby: Databases, database: FreshDatabase, house: House, *, looks_between: bool = False) -> int:
     save(house, look(standby))
     with database.connect() as connection:
         settle(connection)
+        if looks_between:
+            wait_for_replay(database.replica)
+            save(house, look(standby))
         settle(connection)
     wait_for_replay(database.replica)
     return save(house, look(standby))
 
 
+@pytest.mark.parametrize("looks_between", [False, True], ids=["one look after both", "a look between the two commits"])
 def test_the_scaffold_fails_on_the_bug_and_passes_on_each_fix(
     standby: Databases,
     postgres_database: FreshDatabase,
     house: House,
     tmp_path: Path,
     postgres_primary: PostgresPrimary,
+    *,
+    looks_between: bool,
 ) -> None:
-    alert = race_on_standby(standby, postgres_database, house)
+    alert = race_on_standby(standby, postgres_database, house, looks_between=looks_between)
     frozen = incident_of(
         promotion.promote(house.store, catalog(), alert, by="ana", now=house.clock.now), tmp_path / "one"
     )

@@ -48,6 +48,7 @@ def test_a_duplicate_needs_no_guess() -> None:
         LAST_GOOD,
         pattern=Pattern.DUPLICATE,
         sql=schema.ONE_SETTLED,
+        computed=("refunds.state",),
     )
     assert [(one.table, one.rows) for one in made.seed] == [
         ("disputes", (("dsp_1",),)),
@@ -102,6 +103,47 @@ def test_a_parent_written_in_the_window_is_in_the_seed_and_marked() -> None:
     assert [one.table for one in made.seed] == ["disputes"]
     assert [one.table for one in made.observed] == ["disputes", "refunds"]
     assert made.marked == ("disputes: a row of it is as it was afterwards; written in the window",)
+
+
+def test_of_duplicates_the_one_that_the_last_good_run_saw_is_observed_too_and_says_that_this_is_a_guess() -> None:
+    """semantics 9.3: a look between the two commits would leave both parties nothing to do."""
+    made = assemble(
+        [
+            row("disputes", 50, parent=True, id="dsp_1"),
+            row("refunds", 60, id="1", dispute_id="dsp_1", state="failed"),
+            row("refunds", 99, id="2", dispute_id="dsp_1", state="settled"),
+            row("refunds", 111, id="3", dispute_id="dsp_1", state="settled"),
+        ],
+        LAST_GOOD,
+        pattern=Pattern.DUPLICATE,
+        sql=schema.ONE_SETTLED,
+        computed=("refunds.state",),
+    )
+    assert [(one.table, len(one.rows)) for one in made.seed] == [("disputes", 1), ("refunds", 1)]
+    assert made.seed[1].rows[0][2] == "failed"
+    assert [one[0] for one in made.observed[0].rows] == ["2", "3"]
+    assert [one.xid for one in made.written] == [99, 111]
+    assert [one for one in made.marked if "guessed as written by one of the two parties" in one]
+
+
+def test_older_rows_stay_in_the_seed_where_none_like_them_was_written_since() -> None:
+    older = row("refunds", 60, id="1", state="settled")
+    made = assemble(
+        [older, row("disputes", 111, id="d", state="settled")],
+        LAST_GOOD,
+        pattern=Pattern.DUPLICATE,
+        sql=schema.ONE_SETTLED,
+        computed=("refunds.state",),
+    )
+    assert made.seed[0].rows == (older.values,)
+    general = assemble(
+        [older, row("refunds", 111, id="2", state="settled")],
+        LAST_GOOD,
+        pattern=Pattern.GENERAL,
+        sql="SELECT 1",
+        computed=("refunds.state",),
+    )
+    assert general.seed[0].rows == (older.values,)
 
 
 def test_without_a_run_before_every_row_of_the_seed_is_a_guess_and_says_so() -> None:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from holdtrue.demo.serving import own_environment
 from holdtrue.demo.stage import Stage, playing
 from holdtrue.errors import HoldtrueError, MissingInstallSet
+from holdtrue.testing import Verdict
 
 T = TypeVar("T")
 
@@ -102,7 +103,7 @@ class _Story:
         self._wire(folder)
         self._say("wired to the operation as it is deployed, the test fails")
         racy = self._pytest(folder)
-        if racy.returncode != 1 or RULE not in racy.stdout:
+        if racy.returncode != 1 or f"{Verdict.VIOLATED}: " not in racy.stdout:
             raise StoryFailed(f"the barrier test must fail on the racy operation: {_last_line(racy)}")
         for line in _schedule(racy.stdout):
             self._more(line)

@@ -41,15 +41,25 @@ def assemble(
     A parent that was written in the window was there before in another state, far more likely than not: it goes into the
     seed as it was seen, marked, and into observed. Where no writer is known (SQLite, or no run before) parents are the seed
     and the rows behind the violation are observed.
+
+    Of duplicates the first may have been written before the last good run: a look fell between the two writers. Left in the
+    seed it would leave both parties nothing to do, so it is observed, marked, as what one of them wrote.
     """
     sides = [side_of(row.xid, last_good) for row in rows]
+    twins = _twins(rows, sides, computed) if pattern is Pattern.DUPLICATE else frozenset()
     known = any(side is not Side.UNKNOWN for side in sides)
     split = BY_TRANSACTION if known else (NO_RUN_BEFORE if last_good is None else BY_KEY)
-    before = [row for row, side in zip(rows, sides, strict=True) if side is Side.BEFORE]
+    before = [row for row, side in zip(rows, sides, strict=True) if side is Side.BEFORE and row not in twins]
     seed = list(before)
     observed: list[EvidenceRow] = []
     marked: list[str] = []
     for row, side in zip(rows, sides, strict=True):
+        if row in twins:
+            observed.append(row)
+            marked.append(
+                f"{row.table}: a row of it was there at the last good run, alike to one written since;"
+                " guessed as written by one of the two parties"
+            )
         if side is Side.BEFORE:
             continue
         if row.is_parent:
@@ -79,6 +89,19 @@ def assemble(
         split=split,
         written=tuple(one for group in _grouped(ordered).values() for one in group),
     )
+
+
+def _twins(rows: Sequence[EvidenceRow], sides: Sequence[Side], computed: Sequence[str]) -> frozenset[EvidenceRow]:
+    """Rows of before that the text cannot tell from a row of the same violation that was written since."""
+
+    def seen_by_the_text(row: EvidenceRow) -> tuple[object, ...]:
+        table = row.table.rpartition(".")[2]
+        cells = zip(row.columns, row.values, strict=True)
+        return (row.table, *((name, value) for name, value in cells if f"{table}.{name}" in computed))
+
+    inserted = [(row, side) for row, side in zip(rows, sides, strict=True) if not row.is_parent]
+    since = {seen_by_the_text(row) for row, side in inserted if side is not Side.BEFORE}
+    return frozenset(row for row, side in inserted if side is Side.BEFORE and seen_by_the_text(row) in since)
 
 
 def _parents_first(rows: Iterable[EvidenceRow]) -> list[EvidenceRow]:
