@@ -1,32 +1,26 @@
-"""listens to every SQLAlchemy engine of the process while a schedule is played
+"""what the adapters tell a schedule: who speaks through which connection, and what comes of it
 
-Listeners on the classes also reach engines, and connections checked out, that existed before. A party is known by a
-context variable, which tasks and ``to_thread`` inherit and plain threads do not.
+A party is known by a context variable, which tasks and ``to_thread`` inherit and plain threads do not.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from holdtrue.errors import MissingInstallSet
 from holdtrue.testing.parties import Party, current_party
-from holdtrue.testing.statements import COMMIT, Statement, classify
+from holdtrue.testing.statements import Statement
 from holdtrue.testing.steps import StepScheduler
 from holdtrue.testing.verdicts import Verdict, WrongDatabase
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import URL, Connection, ExceptionContext
+    from sqlalchemy.engine import URL
 
 STRAY = (
     "a statement came from a thread that no party owns, so it could not be held (start threads with "
     "contextvars.copy_context().run, or wire the function that the thread runs)"
 )
-_one_at_a_time = threading.Lock()
 
 
 def same_database(one: URL, other: URL) -> bool:
@@ -42,9 +36,22 @@ def same_database(one: URL, other: URL) -> bool:
     return one.database == other.database
 
 
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A connection, as an adapter names it to the schedule.
+
+    ``number`` tells the driver's own connection from every other (its ``id``); ``pid`` is its backend, where the server
+    numbers them. ``url`` must do to connect once more: a race without ``db=`` asks its rule there.
+    """
+
+    url: URL
+    number: int
+    pid: int | None = None
+
+
 @dataclass
 class Hooks:
-    """What a schedule's engines tell its scheduler.
+    """What a schedule's adapters tell its scheduler, from the parties' own threads.
 
     ``expected`` is the database the parties must speak to; with None the first one they use is ``seen`` and must stay the
     only one. A statement to another database is refused before it is sent.
@@ -57,107 +64,58 @@ class Hooks:
     strays: list[URL] = field(default_factory=list)
     _pids: dict[int, int | None] = field(default_factory=dict)
 
-    def before(self, conn: Connection, _cursor: object, statement: str, *_rest: object) -> None:
-        """Stop before a statement."""
-        party = self._party(conn)
+    def stop(self, wire: Wire, statement: Statement) -> None:
+        """Stop before a statement or a COMMIT, until the schedule lets the party go on.
+
+        Raises:
+            WrongDatabase: the wire leads to another database than the expected one.
+        """
+        party = self._party(wire)
         if party is None:
             return
-        self._stop(party, conn, classify(statement))
+        if not any(same_database(wire.url, one) for one in self.seen):
+            self.seen.append(wire.url)
+        if self.expected is not None and not same_database(wire.url, self.expected):
+            name = f"{wire.url.get_backend_name()} database {wire.url.database!r}"
+            reason = f"the code under test speaks to the {name}, not to the barrier database; give it db.url"
+            self.refused = WrongDatabase(reason)
+            raise self.refused
+        self._pids[wire.number] = wire.pid
+        self.scheduler.stop_before(party, statement, wire.pid, wire.number)
 
-    def after(self, _conn: Connection, _cursor: object, statement: str, *_rest: object) -> None:
+    def ended(self, statement: Statement) -> None:
         """Remember the statement that ended."""
         party = current_party.get()
         if party is not None:
-            self.scheduler.ended(party, classify(statement))
+            self.scheduler.ended(party, statement)
 
-    def commit(self, conn: Connection) -> None:
-        """Stop before a COMMIT."""
-        party = self._party(conn)
-        if party is not None:
-            self._stop(party, conn, COMMIT)
+    def failed(self, error: BaseException | None) -> None:
+        """Note that the database refused a statement: its kind and SQLSTATE, never its message."""
+        party = current_party.get()
+        if party is None or not isinstance(error, Exception):
+            return
+        state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+        self.scheduler.failed(party, type(error).__name__ + (f" ({state})" if state else ""))
 
-    def rollback(self, _conn: Connection) -> None:
+    def rolled_back(self) -> None:
         """Note a ROLLBACK."""
         party = current_party.get()
         if party is not None:
             self.scheduler.rolled_back(party)
 
-    def error(self, context: ExceptionContext) -> None:
-        """Note that the database refused a statement: its kind and SQLSTATE, never its message."""
-        party = current_party.get()
-        original = context.original_exception
-        if party is None or not isinstance(original, Exception):
-            return
-        state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
-        self.scheduler.failed(party, type(original).__name__ + (f" ({state})" if state else ""))
-
-    def checkin(self, dbapi_connection: object, _record: object) -> None:
-        """A connection went back to its pool."""
-        if dbapi_connection is not None:
-            number = id(dbapi_connection)
-            self.scheduler.gave_back(number, self._pids.pop(number, None))
+    def gave_back(self, number: int) -> None:
+        """A connection went back to its pool, or was closed: it is nobody's until somebody uses it again."""
+        self.scheduler.gave_back(number, self._pids.pop(number, None))
 
     def has_strays(self, database: URL) -> bool:
         """Whether a thread that no party owns spoke to this database."""
         return any(same_database(url, database) for url in self.strays)
 
-    def _party(self, conn: Connection) -> Party | None:
+    def _party(self, wire: Wire) -> Party | None:
         party = current_party.get()
         if party is not None and party in self.scheduler.parties:
             return party
-        self.strays.append(conn.engine.url)
+        self.strays.append(wire.url)
         if self.expected is not None and self.has_strays(self.expected):
             self.scheduler.complain(Verdict.NOT_REACHED, STRAY)
         return None
-
-    def _stop(self, party: Party, conn: Connection, statement: Statement) -> None:
-        url = conn.engine.url
-        if not any(same_database(url, one) for one in self.seen):
-            self.seen.append(url)
-        if self.expected is not None and not same_database(url, self.expected):
-            name = f"{url.get_backend_name()} database {url.database!r}"
-            reason = f"the code under test speaks to the {name}, not to the barrier database; give it db.url"
-            self.refused = WrongDatabase(reason)
-            raise self.refused
-        number = id(conn.connection.dbapi_connection)
-        self._pids[number] = _backend_pid(conn.connection.driver_connection)
-        self.scheduler.stop_before(party, statement, self._pids[number], number)
-
-
-@contextmanager
-def listening(hooks: Hooks) -> Iterator[None]:
-    """Listen while the block runs; one schedule at a time in a process.
-
-    Raises:
-        MissingInstallSet: SQLAlchemy is not installed.
-    """
-    try:
-        from sqlalchemy import event  # the kit stays light: only a test that races needs SQLAlchemy
-        from sqlalchemy.engine import Engine
-        from sqlalchemy.pool import Pool
-    except ImportError as error:
-        raise MissingInstallSet("barrier tests listen to SQLAlchemy", remedy="pip install 'holdtrue[cli]'") from error
-    wanted: list[tuple[Any, str, Callable[..., None]]] = [
-        (Engine, "before_cursor_execute", hooks.before),
-        (Engine, "after_cursor_execute", hooks.after),
-        (Engine, "commit", hooks.commit),
-        (Engine, "rollback", hooks.rollback),
-        (Engine, "handle_error", hooks.error),
-        (Pool, "checkin", hooks.checkin),
-    ]
-    with _one_at_a_time:
-        for target, name, handler in wanted:
-            event.listen(target, name, handler)
-        try:
-            yield
-        finally:
-            for target, name, handler in wanted:
-                event.remove(target, name, handler)
-
-
-def _backend_pid(connection: object) -> int | None:
-    info = getattr(connection, "info", None)
-    pid = getattr(info, "backend_pid", None)
-    if pid is None and hasattr(connection, "get_backend_pid"):
-        pid = connection.get_backend_pid()
-    return pid if isinstance(pid, int) else None

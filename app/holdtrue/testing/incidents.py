@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from holdtrue.model import Incident, TableRows
+from holdtrue.testing.adapters import listening
 from holdtrue.testing.barrier_databases import BarrierDatabase
 from holdtrue.testing.controls import Control
-from holdtrue.testing.hooks import Hooks, listening
+from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.policies import Series
 from holdtrue.testing.races import Race, RaceReport, refuse_left_open
 from holdtrue.testing.rules import Rule

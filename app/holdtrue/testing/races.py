@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from holdtrue.errors import Refused
 from holdtrue.testing import replay
+from holdtrue.testing.adapters import listening
 from holdtrue.testing.barrier_databases import BarrierDatabase, open_control
 from holdtrue.testing.controls import Control
-from holdtrue.testing.hooks import STRAY, Hooks, listening
+from holdtrue.testing.hooks import STRAY, Hooks
 from holdtrue.testing.policies import Hold, Point, Policy, Series, Step
 from holdtrue.testing.rules import Rule, find_rule
 from holdtrue.testing.steps import Blocking, Limits, Played, StepScheduler

@@ -1,0 +1,92 @@
+"""SQLAlchemy's own events, on its classes: they also reach engines, and connections checked out, that existed before"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from holdtrue.errors import MissingInstallSet
+from holdtrue.testing.hooks import Hooks, Wire
+from holdtrue.testing.statements import COMMIT, classify
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection, ExceptionContext
+    from sqlalchemy.pool import ConnectionPoolEntry
+
+
+class SQLAlchemyEvents:
+    """Every SQLAlchemy engine of the process."""
+
+    name = "SQLAlchemy"
+
+    @contextmanager
+    def installed(self, hooks: Hooks) -> Iterator[None]:
+        """Listen while the block runs.
+
+        Raises:
+            MissingInstallSet: SQLAlchemy is not installed.
+        """
+        try:
+            from sqlalchemy import event  # the kit stays light: only a test that races needs SQLAlchemy
+            from sqlalchemy.engine import Engine
+            from sqlalchemy.pool import Pool
+        except ImportError as error:
+            raise MissingInstallSet(
+                "barrier tests listen to SQLAlchemy", remedy="pip install 'holdtrue[cli]'"
+            ) from error
+        told = _Told(hooks)
+        wanted: list[tuple[Any, str, Callable[..., None]]] = [
+            (Engine, "before_cursor_execute", told.before),
+            (Engine, "after_cursor_execute", told.after),
+            (Engine, "commit", told.commit),
+            (Engine, "rollback", told.rollback),
+            (Engine, "handle_error", told.error),
+            (Pool, "checkin", told.checkin),
+        ]
+        for target, name, handler in wanted:
+            event.listen(target, name, handler)
+        try:
+            yield
+        finally:
+            for target, name, handler in wanted:
+                event.remove(target, name, handler)
+
+
+class _Told:
+    """The handlers of one schedule."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self._hooks = hooks
+
+    def before(self, conn: Connection, _cursor: object, statement: str, *_rest: object) -> None:
+        self._hooks.stop(_wire(conn), classify(statement))
+
+    def after(self, _conn: Connection, _cursor: object, statement: str, *_rest: object) -> None:
+        self._hooks.ended(classify(statement))
+
+    def commit(self, conn: Connection) -> None:
+        self._hooks.stop(_wire(conn), COMMIT)
+
+    def rollback(self, _conn: Connection) -> None:
+        self._hooks.rolled_back()
+
+    def error(self, context: ExceptionContext) -> None:
+        self._hooks.failed(context.original_exception)
+
+    def checkin(self, dbapi_connection: object, record: ConnectionPoolEntry) -> None:
+        if dbapi_connection is not None:
+            self._hooks.gave_back(id(record.driver_connection))
+
+
+def _wire(conn: Connection) -> Wire:
+    driver = conn.connection.driver_connection
+    return Wire(conn.engine.url, id(driver), _backend_pid(driver))
+
+
+def _backend_pid(connection: object) -> int | None:
+    info = getattr(connection, "info", None)
+    pid = getattr(info, "backend_pid", None)
+    if pid is None and hasattr(connection, "get_backend_pid"):
+        pid = connection.get_backend_pid()
+    return pid if isinstance(pid, int) else None
