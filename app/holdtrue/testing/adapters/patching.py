@@ -33,7 +33,7 @@ def is_reported_above(driver: str) -> bool:
 
     ``driver`` is the driver's top package; its frames are passed over, and the first other one below them decides.
     """
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if not _is_in(module, _OURS) and not _is_in(module, driver):
