@@ -79,7 +79,7 @@ def make_ticket(detail: AlertDetail, catalog: Catalog, *, by: str, now: datetime
             " wrote it, and an incident is replayed on its own kind of database only",
             remedy="work from the alert's page, which has the rows behind the violation and their parents",
         )
-    computed = computed_columns(invariant.sql, database.dialect)
+    computed = _as_captured(computed_columns(invariant.sql, database.dialect), _captured(detail))
     parsed = inspect_sql(invariant.sql, database.dialect).parsed
     decisive = computed if parsed else None
     _check_promotable(invariant, detail, decisive, database.safe_columns)
@@ -156,15 +156,9 @@ def _check_promotable(
             f"no rows were kept for alert {detail.episode.id}{why}",
             remedy="rows are kept by the first run that returns a key; they will be for the next violation",
         )
-    # Evidence writes a table with its schema only where the search path does not reach; the text may do either.
-    captured = {
-        f"{row.table.rpartition('.')[2]}.{name}"
-        for one in detail.evidence
-        for row in one.evidence.rows
-        for name in row.columns
-    }
+    captured = _captured(detail)
     unsafe = unsafe_columns(
-        sorted(captured) if computed is None else computed, captured.__contains__, invariant.columns, cap
+        sorted(captured) if computed is None else computed, captured.__contains__, invariant.safe_within(cap)
     )
     if unsafe:
         capped = [name for name in unsafe if invariant.is_safe(name)]
@@ -175,6 +169,23 @@ def _check_promotable(
             f"{invariant.name} {how} columns that are not declared safe, and stand-ins would change what it finds",
             remedy=f"if they hold nothing personal, add to it: columns: {{{lines}}}{where}; {_IN_FORCE}, and {_NEXT}",
         )
+
+
+def _captured(detail: AlertDetail) -> frozenset[str]:
+    """The table columns that were kept (``refunds.state``)."""
+    # Evidence writes a table with its schema only where the search path does not reach; the text may do either.
+    return frozenset(
+        f"{row.table.rpartition('.')[2]}.{name}"
+        for one in detail.evidence
+        for row in one.evidence.rows
+        for name in row.columns
+    )
+
+
+def _as_captured(computed: Sequence[str], captured: frozenset[str]) -> tuple[str, ...]:
+    """The names that the text computes with, written as the database writes them: SQLite and MariaDB ignore their case."""
+    written = {name.casefold(): name for name in captured}
+    return tuple(name if name in captured else written.get(name.casefold(), name) for name in computed)
 
 
 def _as_they_were(

@@ -300,6 +300,16 @@ def test_a_row_that_others_refer_to_and_that_the_seed_lacks_is_named_among_the_g
     assert "def pre_image(db):" in dict(ticket.files)[f"test_incident_{ticket.id}.py"]
 
 
+def test_a_column_that_the_text_writes_in_another_case_is_the_same_column_in_a_file(
+    tmp_path: Path, house: House
+) -> None:
+    """semantics 4.4: SQLite finds `STATE`; a stand-in for it would change what the text finds."""
+    shouted = replace(RULE, sql=schema.ONE_SETTLED.replace("state", "STATE"), columns=SAFE - {"refunds.state"})
+    alert, config = broken_in_a_file(tmp_path / "refunds.db", house, shouted)
+    with pytest.raises(PromotionRefused, match=r"columns: \{refunds\.state: safe\}"):
+        promotion.promote(house.store, catalog(shouted, config), alert, by="ana", now=house.clock.now)
+
+
 def test_a_file_is_split_by_key_and_says_so(tmp_path: Path, house: House) -> None:
     """semantics 9.3: SQLite keeps no writers."""
     alert, config = broken_in_a_file(tmp_path / "refunds.db", house)
@@ -368,6 +378,8 @@ def test_a_column_that_the_text_computes_with_must_be_safe(
     capped = catalog(RULE, replace(postgres_config("postgresql://nowhere"), safe_columns=frozenset({"refunds.id"})))
     with pytest.raises(PromotionRefused, match=r"safe_columns of the database: \[refunds\.state\]"):
         promotion.promote(house.store, capped, alert, by="ana", now=now)
+    by_pattern = catalog(RULE, replace(postgres_config("postgresql://nowhere"), safe_columns=frozenset({"refunds.*"})))
+    assert promotion.preview(house.store, by_pattern, alert, by="ana", now=now).files
 
 
 def test_where_nobody_can_tell_what_the_text_computes_with_every_column_must_be_safe(

@@ -7,6 +7,7 @@ import hmac
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -76,6 +77,16 @@ def test_the_cap_of_the_database_masks_what_the_catalog_calls_safe() -> None:
     one = Tally(invariant(), [Column("id"), Column("body")], HASHER, safe_columns=frozenset())
     one.add(("dsp_9", "x"))
     assert "dsp_9" not in repr(one.result())
+
+
+def test_a_pattern_in_the_cap_of_the_database_lets_columns_be_safe() -> None:
+    """Semantics 4.4: the same patterns that the catalog was checked with decide what is masked."""
+    one = Tally(invariant(), [Column("id"), Column("body")], HASHER, safe_columns=frozenset({"i*"}))
+    one.add(("dsp_9", "x"))
+    assert "dsp_9" in repr(one.result())
+    assert replace(invariant(), columns=frozenset({"refunds.state", "id"})).safe_within(frozenset({"refunds.*"})) == {
+        "refunds.state"
+    }
 
 
 def test_the_sample_is_the_first_twenty_rows_and_huge_cells_are_cut() -> None:

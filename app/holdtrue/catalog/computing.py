@@ -9,14 +9,12 @@ from holdtrue.catalog.sql import parse
 from holdtrue.model import Dialect
 
 
-def unsafe_columns(
-    computed: Iterable[str], taken: Callable[[str], bool], safe: Collection[str], cap: Collection[str] | None = None
-) -> tuple[str, ...]:
+def unsafe_columns(computed: Iterable[str], taken: Callable[[str], bool], safe: Collection[str]) -> tuple[str, ...]:
     """Those of the ``computed`` table columns that a ticket would take along as stand-ins, and so cannot be made (4.4).
 
-    ``taken`` tells whether a ticket takes the column along at all; ``cap`` is what the database lets anyone call safe.
+    ``taken`` tells whether a ticket takes the column along at all; ``safe`` are the columns whose values may leave.
     """
-    return tuple(name for name in computed if taken(name) and not (name in safe and (cap is None or name in cap)))
+    return tuple(name for name in computed if taken(name) and name not in safe)
 
 
 def computed_columns(sql: str, dialect: Dialect, *, certain: bool = False) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from fnmatch import fnmatchcase
 from typing import Final
 
 from cronsim import CronSim, CronSimError
@@ -26,6 +25,7 @@ from holdtrue.model import (
     Problem,
     Returns,
     Schedule,
+    may_be_safe,
     show_duration,
     show_moment,
 )
@@ -221,13 +221,7 @@ def check_links(has: Effective, problems: list[Problem]) -> None:
 def check_cap(has: Effective, databases: Sequence[DatabaseConfig], problems: list[Problem]) -> None:
     """A column that a database does not let anyone call safe must not be called so (semantics 4.4)."""
     for name, how in has.get("columns", {}).items():
-        over = [
-            one.name
-            for one in databases
-            if how == "safe"
-            and one.safe_columns is not None
-            and not any(fnmatchcase(name, pattern) for pattern in one.safe_columns)
-        ]
+        over = [one.name for one in databases if how == "safe" and not may_be_safe(name, one.safe_columns)]
         if over:
             message = f"`safe_columns` of database {', '.join(over)} does not let this column be called safe"
             problems.append(Problem(has.entry("columns", name).place, message, name))

@@ -178,7 +178,7 @@ def evidence_mask(
     Stand-ins are equal for equal values in every table and in every run, so that rows taken at different times still fit
     together; the export draws new ones. With an empty table name the column is one of the result.
     """
-    safe = invariant.columns if cap is None else invariant.columns & cap
+    safe = invariant.safe_within(cap)
     secret = hasher.digest(b"evidence")
 
     def mask(table: str, column: str, type_name: str, value: str | None) -> str | None:

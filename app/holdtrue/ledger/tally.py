@@ -49,7 +49,7 @@ class Tally:
         self._sample_size = sample_size
         self._key_limit = key_limit
         self._returns_count = invariant.returns is Returns.COUNT
-        safe = invariant.columns if safe_columns is None else invariant.columns & safe_columns
+        safe = invariant.safe_within(safe_columns)
         self._safe = tuple(name in safe for name in self._names)
         self._dispositions = dispositions if dispositions is not None and dispositions.needed else None
         self._shape = self._shape_of_columns(invariant)

@@ -64,6 +64,7 @@ from holdtrue.model.invariants import (
     Settle,
     Severity,
     Waiver,
+    may_be_safe,
 )
 from holdtrue.model.ledgers import Comparison, LedgerBefore
 from holdtrue.model.moments import (
@@ -221,6 +222,7 @@ __all__ = [
     "latest_due",
     "longest_gap",
     "matches",
+    "may_be_safe",
     "next_due",
     "offset_of",
     "parse_duration",

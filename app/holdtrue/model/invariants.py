@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from fnmatch import fnmatchcase
 
 from holdtrue.model.examples import Examples
 from holdtrue.model.problems import Place
@@ -131,3 +132,12 @@ class Invariant:
     def is_safe(self, column: str) -> bool:
         """Whether a result column (``dispute_id``) or table column (``refunds.state``) may be shown."""
         return column in self.columns
+
+    def safe_within(self, cap: frozenset[str] | None) -> frozenset[str]:
+        """The columns that are declared safe and that the database's `safe_columns` let anyone call so (semantics 4.4)."""
+        return frozenset(name for name in self.columns if may_be_safe(name, cap))
+
+
+def may_be_safe(column: str, cap: frozenset[str] | None) -> bool:
+    """Whether ``cap``, names and patterns (``refunds.*``), lets a column be called safe; without a cap every one may be."""
+    return cap is None or any(fnmatchcase(column, pattern) for pattern in cap)
