@@ -17,29 +17,19 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Engine
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from holdtrue.testing import BarrierDatabase, Race
 from holdtrue.testing.barrier_databases import BarrierServer
+from holdtrue.testing.plans import Schedule
 from holdtrue.testing.policies import Hold, Step
-from holdtrue.testing.races import Schedule
 from holdtrue.testing.rules import Rule
 from holdtrue.testing.verdicts import Verdict
 from racy import duplicate, lost_update, schema
 
 Code = Callable[[Engine], None]
-
-
-def build(url: str, *, unique: bool) -> None:
-    """The refunds schema with its rows."""
-    engine = create_engine(url)
-    statements = [one for one in schema.POSTGRESQL.split(";") if one.strip()]
-    with engine.begin() as connection:
-        for statement in (*statements, *schema.ROWS, *([schema.UNIQUE] if unique else [])):
-            connection.exec_driver_sql(statement)
-    engine.dispose()
 
 
 def measure(code: Code, sql: str, database: BarrierDatabase, repeats: int) -> tuple[list[int], int, float]:
@@ -50,15 +40,14 @@ def measure(code: Code, sql: str, database: BarrierDatabase, repeats: int) -> tu
     database.control.keep_baseline()
     for _ in range(repeats):
         race = Race(
-            a=lambda: code(database.engine),
-            b=lambda: code(database.engine),
+            works=dict.fromkeys("AB", lambda: code(database.engine)),
             rule=Rule("rule", sql),
             set_back=database.control.set_back,
             control=database.control,
             expected=database.sqlalchemy_url,
         )
         for number in range(1, 100):
-            policy = Hold("A", Step(number))
+            policy = Hold("A", Step(number), ("B",))
             started = time.perf_counter()
             one = race.play_one(Schedule(f"A{number}", "", policy))
             if not policy.reached:
@@ -76,8 +65,8 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=50)
     repeats = parser.parse_args().repeats
     server = BarrierServer()
-    plain = BarrierDatabase("postgresql", lambda url: build(url, unique=False), server.url)
-    unique = BarrierDatabase("postgresql", lambda url: build(url, unique=True), server.url)
+    plain = BarrierDatabase("postgresql", schema.build, server.url)
+    unique = BarrierDatabase("postgresql", schema.build_unique, server.url)
     rows: list[tuple[str, Code, str, bool]] = [
         *(("duplicate", code, schema.ONE_SETTLED, True) for code in duplicate.RIGHT),
         *(("duplicate", code, schema.ONE_SETTLED, False) for code in duplicate.WRONG),

@@ -15,27 +15,16 @@ REPEATS = 5
 Code = Callable[[Engine], None]
 
 
-def build(url: str, *, unique: bool) -> None:
-    from sqlalchemy import create_engine
-
-    engine = create_engine(url)
-    statements = [one for one in schema.POSTGRESQL.split(";") if one.strip()]
-    with engine.begin() as connection:
-        for statement in (*statements, *schema.ROWS, *([schema.UNIQUE] if unique else [])):
-            connection.exec_driver_sql(statement)
-    engine.dispose()
-
-
 @pytest.fixture(scope="module")
 def plain(postgres_primary: PostgresPrimary) -> Iterator[BarrierDatabase]:
-    database = BarrierDatabase("postgresql", lambda url: build(url, unique=False), postgres_primary.url)
+    database = BarrierDatabase("postgresql", schema.build, postgres_primary.url)
     yield database
     database.close()
 
 
 @pytest.fixture(scope="module")
 def with_unique_index(postgres_primary: PostgresPrimary) -> Iterator[BarrierDatabase]:
-    database = BarrierDatabase("postgresql", lambda url: build(url, unique=True), postgres_primary.url)
+    database = BarrierDatabase("postgresql", schema.build_unique, postgres_primary.url)
     yield database
     database.close()
 

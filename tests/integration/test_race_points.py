@@ -36,18 +36,9 @@ from servers.postgres import PostgresPrimary
 TESTS = Path(__file__).parents[1]
 
 
-def build(url: str) -> None:
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        for statement in (*schema.POSTGRESQL.split(";"), *schema.ROWS):
-            if statement.strip():
-                connection.exec_driver_sql(statement)
-    engine.dispose()
-
-
 @pytest.fixture(scope="module")
 def database(postgres_primary: PostgresPrimary) -> Iterator[BarrierDatabase]:
-    made = BarrierDatabase("postgresql", build, postgres_primary.url)
+    made = BarrierDatabase("postgresql", schema.build, postgres_primary.url)
     yield made
     made.close()
 
@@ -294,7 +285,7 @@ def test_migrations_of_alembic_build_the_barrier_database(postgres_primary: Post
 
 def test_without_a_named_server_one_is_started_and_stopped_again() -> None:
     server = BarrierServer({})
-    made = BarrierDatabase("postgresql", build, server.url)
+    made = BarrierDatabase("postgresql", schema.build, server.url)
     try:
         assert made.control.ask("SELECT count(*) FROM disputes") == [(1,)]
         made.close()
@@ -307,7 +298,7 @@ def test_without_a_named_server_one_is_started_and_stopped_again() -> None:
 def test_a_server_that_does_not_answer_is_said_with_its_variable() -> None:
     nowhere = BarrierServer({"HOLDTRUE_BARRIER_URL": "postgresql://user:secret@127.0.0.1:9/db"})
     with pytest.raises(SettingsRefused, match="HOLDTRUE_BARRIER_URL") as found:
-        _ = BarrierDatabase("postgresql", build, nowhere.url).url
+        _ = BarrierDatabase("postgresql", schema.build, nowhere.url).url
     assert "secret" not in str(found.value)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlalchemy import create_engine
+
 POSTGRESQL = """
 CREATE TABLE accounts (id text PRIMARY KEY, credit_balance_eur numeric(12,2) NOT NULL, version int NOT NULL DEFAULT 0);
 CREATE TABLE credit_log (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -32,3 +34,18 @@ SELECT a.id, a.credit_balance_eur, l.total FROM accounts a
 JOIN (SELECT account_id, sum(amount_eur) AS total FROM credit_log GROUP BY account_id) l ON l.account_id = a.id
 WHERE a.credit_balance_eur <> l.total
 """
+
+
+def build(url: str, *, unique: bool = False) -> None:
+    """The schema on PostgreSQL with its rows."""
+    engine = create_engine(url)
+    statements = [one for one in POSTGRESQL.split(";") if one.strip()]
+    with engine.begin() as connection:
+        for statement in (*statements, *ROWS, *([UNIQUE] if unique else [])):
+            connection.exec_driver_sql(statement)
+    engine.dispose()
+
+
+def build_unique(url: str) -> None:
+    """The same with the index that refuses a second settled refund."""
+    build(url, unique=True)

@@ -14,8 +14,9 @@ from holdtrue.testing.adapters import listening
 from holdtrue.testing.barrier_databases import BarrierDatabase
 from holdtrue.testing.controls import Control
 from holdtrue.testing.hooks import Hooks
+from holdtrue.testing.judgements import RaceReport
 from holdtrue.testing.policies import Series
-from holdtrue.testing.races import Race, RaceReport, refuse_left_open
+from holdtrue.testing.races import Race, refuse_left_open
 from holdtrue.testing.rules import Rule
 from holdtrue.testing.steps import Limits, Played, StepScheduler
 from holdtrue.testing.verdicts import BadSeed, BarrierFailed, NotWired, Verdict, WrongDatabase
@@ -82,8 +83,7 @@ class FrozenIncident:
             self._judge_alone(control, rule, name, played, before, may_be_idle=may_be_idle)
             self._refers_to_what_is_there(name, control.dangling() - dangling)
         report = Race(
-            a=lambda: run_a(db),
-            b=lambda: run_b(db),
+            works={"A": lambda: run_a(db), "B": lambda: run_b(db)},
             rule=rule,
             set_back=lambda: self._set_back(control, db, pre_image),
             control=control,

@@ -120,15 +120,16 @@ class Series:
     def choose(self, ready: Sequence[Party], parties: Sequence[Party]) -> Party:
         """The first of the order that has not finished, if it can move."""
         first = next((name for name in self.order if _named(parties, name).state is not State.FINISHED), "")
-        return next((party for party in ready if party.name == first), ready[0])
+        return first_of((first,), ready) or ready[0]  # the first one may wait for what another party holds
 
 
 @dataclass
 class Hold:
-    """``held`` runs to a point and stops there; the other runs whole; whoever is blocked yields."""
+    """``held`` runs to a point and stops there; the others run whole, in ``order``; whoever is blocked yields."""
 
     held: str
     point: Point
+    order: tuple[str, ...] = ()
     arrived: bool = field(default=False, init=False)
 
     @property
@@ -137,13 +138,18 @@ class Hold:
         return self.arrived
 
     def choose(self, ready: Sequence[Party], parties: Sequence[Party]) -> Party:
-        """The held party until it stands at the point; then the other one whenever it can move."""
+        """The held party until it stands at the point; then the first of the others that can move."""
         mine = _named(parties, self.held)
         if not self.arrived and mine in ready:
             if not self.point.reached(mine):
                 return mine
             self.arrived = True
-        return next((party for party in ready if party is not mine), ready[0])
+        return first_of(self.order, [party for party in ready if party is not mine]) or ready[0]
+
+
+def first_of(order: Sequence[str], ready: Sequence[Party]) -> Party | None:
+    """Who comes first by this order of names; a party that it does not name comes after all others. None if there is nobody."""
+    return min(ready, key=lambda one: order.index(one.name) if one.name in order else len(order), default=None)
 
 
 def _named(parties: Sequence[Party], name: str) -> Party:

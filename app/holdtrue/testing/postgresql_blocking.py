@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdtrue.testing.parties import Party, State
@@ -24,6 +24,15 @@ WHERE pid = ANY (%s::int[]) AND state = 'active' AND wait_event_type IS DISTINCT
 _LEFT_OPEN = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY (%s::int[]) AND state LIKE 'idle in transaction%%'"
 
 
+def roots(held_up: Mapping[str, Collection[str]]) -> dict[str, str]:
+    """For each waiting party the one that has to move: of all that it waits for, one that itself waits for nobody.
+
+    Parties that only stand behind one another in the queue for a lock all wait for its holder. In a deadlock everybody waits,
+    and the first by name stands for the others.
+    """
+    return {waiter: min(holders, key=lambda one: (one in held_up, one)) for waiter, holders in held_up.items()}
+
+
 class PostgresBlocking:
     """The server's own word on who waits for whom."""
 
@@ -39,11 +48,11 @@ class PostgresBlocking:
         owner = {pid: party.name for party in alive for pid in list(party.pids)}
         if len(alive) < 2:
             return {}
-        edges: dict[str, str] = {}
+        held_up: dict[str, set[str]] = {}
         for waiter, holder in self._connection.execute(_CHAIN, (list(owner),)).fetchall():
             if owner.get(holder, owner[waiter]) != owner[waiter]:
-                edges[owner[waiter]] = owner[holder]
-        return edges
+                held_up.setdefault(owner[waiter], set()).add(owner[holder])
+        return roots(held_up)
 
     def is_busy(self, party: Party) -> bool:
         """Whether a backend of the party works on a statement without waiting for a lock."""

@@ -1,8 +1,8 @@
-"""plays two parties in series, then holds each of them at every boundary, and judges by the invariant alone"""
+"""plays parties in series, then holds each of them at every boundary, and judges by the invariant alone"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -13,82 +13,28 @@ from holdtrue.testing.adapters import listening
 from holdtrue.testing.barrier_databases import BarrierDatabase, open_control
 from holdtrue.testing.controls import Control
 from holdtrue.testing.hooks import STRAY, Hooks
-from holdtrue.testing.policies import Hold, Point, Policy, Series, Step
+from holdtrue.testing.judgements import Judged, RaceReport, how_held
+from holdtrue.testing.plans import Schedule, held, in_series
+from holdtrue.testing.policies import Point, Series
 from holdtrue.testing.rules import Rule, find_rule
 from holdtrue.testing.steps import Blocking, Limits, Played, StepScheduler
-from holdtrue.testing.verdicts import BarrierFailed, How, LeftOpen, NotWired, Verdict
+from holdtrue.testing.verdicts import LeftOpen, NotWired, Verdict
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Engine
 
 Work = Callable[[], object]
-_ROLES = ("A", "B")
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """One way to interleave the parties; ``name`` is what ``--holdtrue-schedule`` takes."""
-
-    name: str
-    words: str
-    policy: Policy
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A schedule that was played, and what it showed."""
-
-    schedule: Schedule
-    played: Played
-    verdict: Verdict
-    how: How | None
-    reason: str
-
-    def show(self) -> str:
-        """The schedule in time order, and the line that plays it again."""
-        lines = "\n".join(f"    {line.party}  {line.what}" for line in self.played.lines)
-        return (
-            f"  schedule {self.schedule.name}: {self.schedule.words}\n{lines}\n"
-            f"  replay: {replay.command(self.schedule.name)}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class RaceReport:
-    """What all schedules came to. ``steps`` are the most statements and commits each party made in series."""
-
-    verdict: Verdict
-    reason: str
-    judged: tuple[Judged, ...]
-    steps: tuple[int, int] = (0, 0)
-
-    def show(self) -> str:
-        """The reason and, where one schedule is to blame, that schedule."""
-        blamed = self.judged[-1] if self.judged and self.judged[-1].verdict is self.verdict else None
-        return self.reason + (f"\n{blamed.show()}" if blamed is not None and self.verdict is not Verdict.HELD else "")
-
-    def require(self) -> RaceReport:
-        """Itself, if it held.
-
-        Raises:
-            BarrierFailed: it did not.
-        """
-        __tracebackhide__ = True
-        if self.verdict is not Verdict.HELD:
-            raise BarrierFailed(self.verdict, self.show())
-        return self
 
 
 @dataclass
 class Race:
-    """Two parties, a database that can be set back, and the rule that must hold afterwards.
+    """Parties by name, a database that can be set back, and the rule that must hold afterwards.
 
     Play it with :meth:`assert_holds` or :meth:`play`. The database is set back before every schedule and at the end.
     ``content`` hashes what the parties may change: a schedule after which nothing has changed has tested nothing.
     """
 
-    a: Work
-    b: Work
+    works: Mapping[str, Work]
     rule: Rule
     set_back: Callable[[], None]
     control: Control | None = None
@@ -132,14 +78,13 @@ class Race:
         return report
 
     def _series(self, asked: str) -> RaceReport | None:
-        for first, second in (_ROLES, _ROLES[::-1]):
-            name = first + second
-            if asked and asked != name and self.control is not None:
+        for schedule in in_series(tuple(self.works)):
+            if asked and asked != schedule.name and self.control is not None:
                 continue
-            one = self.play_one(Schedule(name, f"{first} whole, then {second} whole", Series((first, second))))
+            one = self.play_one(schedule)
             if one.verdict is not Verdict.HELD:
                 return self._report(one.verdict, one.reason)
-        idle = [role for role in _ROLES if not self._most.get(role) and not asked]
+        idle = [role for role in self.works if not self._most.get(role) and not asked]
         if idle:
             return self._report(
                 Verdict.NOT_REACHED,
@@ -149,7 +94,7 @@ class Race:
         return None
 
     def _sweep(self, asked: str) -> RaceReport:
-        for role in _ROLES:
+        for role in self.works:
             for one in self._of_role(role, asked):
                 if one.verdict is not Verdict.HELD:
                     return self._report(one.verdict, one.reason)
@@ -164,22 +109,20 @@ class Race:
             return self._report(
                 Verdict.NOT_REACHED, f"no party came to stand {self.hold or 'at a boundary'}: nothing was tested"
             )
-        hows = {_said(one): None for one in swept if one.how is not None and one.played.reached}
+        hows = {one.how_it_held(): None for one in swept if one.how is not None and one.played.reached}
         return self._report(Verdict.HELD, f"{self.rule.name} held in {len(self._judged)} schedules: {'; '.join(hows)}")
 
     def _of_role(self, role: str, asked: str) -> Iterator[Judged]:
-        other = _ROLES[1 - _ROLES.index(role)]
         for number in range(1, self.max_steps + 2):
-            point: Point = self.hold or Step(number)
-            name = f"{role}{'' if self.hold is not None else number}"
-            if asked in ("", name):
-                policy = Hold(role, point)
-                one = self.play_one(Schedule(name, f"{role} is held {point}, {other} runs whole, then {role}", policy))
-                if not policy.reached and one.verdict is Verdict.HELD:
+            for schedule in held(role, tuple(self.works), self.hold, number):
+                if asked not in ("", schedule.name):
+                    continue
+                one = self.play_one(schedule)
+                if not one.played.reached and one.verdict is Verdict.HELD:
                     self._judged.pop()  # nobody was held: a serial run, which has been judged already
                     return
                 yield one
-                if not policy.reached:
+                if not one.played.reached:
                     return
             if self.hold is not None:
                 return
@@ -193,7 +136,7 @@ class Race:
         scheduler = StepScheduler(self._asks, self.limits, self.external_lock)
         hooks = Hooks(scheduler, self.expected)
         with listening(hooks):
-            played = scheduler.play(schedule.policy, {"A": self.a, "B": self.b})
+            played = scheduler.play(schedule.policy, self.works)
         if hooks.refused is not None:
             raise hooks.refused
         for error in played.errors.values():
@@ -223,7 +166,7 @@ class Race:
     def _judge(self, schedule: Schedule, played: Played, before: str) -> Judged:
         broken = self.rule.breaks(self.control.ask(self.rule.sql)) if self.control is not None else ""
         in_series = isinstance(schedule.policy, Series)
-        how: How | None = None
+        how = None
         verdict: Verdict
         if played.trouble is Verdict.SHARED_CONNECTION:
             # Whatever the rule says now: one party's COMMIT was the other's.
@@ -235,18 +178,19 @@ class Race:
             verdict, reason = Verdict.VIOLATED, broken
         elif played.trouble is not None:
             verdict, reason = played.trouble, played.reason
-        elif len(played.errors) == len(_ROLES):
+        elif len(played.errors) == len(self.works):
             kinds = ", ".join(f"{name} with {type(error).__name__}" for name, error in played.errors.items())
-            verdict, reason = Verdict.BOTH_FAILED, f"both parties failed ({kinds}), so nothing was tested"
+            whole = "both" if len(self.works) == 2 else "all"
+            verdict, reason = Verdict.BOTH_FAILED, f"{whole} parties failed ({kinds}), so nothing was tested"
         elif self.content is not None and self.content() == before:
-            verdict, reason = Verdict.BOTH_FAILED, "neither party changed anything, so nothing was tested"
+            verdict, reason = Verdict.BOTH_FAILED, "no party changed anything, so nothing was tested"
         else:
             verdict, reason = Verdict.HELD, ""
-            how = _how(played, in_series=in_series)
+            how = how_held(played, in_series=in_series)
         return Judged(schedule, played, verdict, how, reason)
 
     def _report(self, verdict: Verdict, reason: str) -> RaceReport:
-        return RaceReport(verdict, reason, tuple(self._judged), (self._most.get("A", 0), self._most.get("B", 0)))
+        return RaceReport(verdict, reason, tuple(self._judged), tuple(self._most.get(name, 0) for name in self.works))
 
 
 def race(
@@ -260,8 +204,9 @@ def race(
     limits: Limits | None = None,
     max_steps: int = 60,
     external_lock: bool = False,
+    **more: Work,
 ) -> Race:
-    """A race of two functions; nothing runs before ``assert_holds()``.
+    """A race of two functions or more (``c=``, ``d=``, … up to ``h=``); nothing runs before ``assert_holds()``.
 
     ``invariant`` is SQL, or a name in the catalog. ``reset`` is called before every schedule and puts the rows there that the
     parties need. ``db`` is where the invariant is asked; without it, the database that the parties use. A ``barrier_db`` is
@@ -270,7 +215,15 @@ def race(
 
     Raises:
         Refused: there is neither ``reset`` nor a ``barrier_db``.
+        TypeError: an argument is neither known nor the next party.
     """
+    works = {"A": a, "B": b}
+    for letter, (name, work) in zip("cdefgh", more.items(), strict=False):
+        if name != letter:
+            break
+        works[name.upper()] = work
+    if len(works) < 2 + len(more):
+        raise TypeError(f"race() takes the parties a, b, c … h without a gap, and no {[*more][len(works) - 2]!r}")
     rule = find_rule(invariant)
     control: Control | None = None
     expected: URL | None = None
@@ -296,8 +249,7 @@ def race(
             before()
 
     made = Race(
-        a=a,
-        b=b,
+        works=works,
         rule=rule,
         set_back=set_back,
         control=control,
@@ -331,16 +283,3 @@ def refuse_left_open(played: Played) -> None:
 
 def _nothing() -> None:
     """Stand for a reset that is not needed."""
-
-
-def _said(one: Judged) -> str:
-    inferred = one.how is How.BLOCKED and one.played.inferred
-    return f"{one.how}{' (inferred: this database does not say)' if inferred else ''}"
-
-
-def _how(played: Played, *, in_series: bool) -> How:
-    if in_series:
-        return How.IN_SERIES
-    if played.conflicts:
-        return How.CONFLICTED
-    return How.BLOCKED if played.blocked else How.NEW_STATE

@@ -104,7 +104,7 @@ class StepScheduler:
                 if other is not party and connection in other.connections and other.state is not State.FINISHED:
                     self.complain(
                         Verdict.SHARED_CONNECTION,
-                        "both parties speak through one connection, so neither can be held while the other moves "
+                        "two parties speak through one connection, so neither can be held while the other moves "
                         "(give the engine a pool of two or more: no StaticPool, no session joined to an outer transaction)",
                     )
             party.connections.add(connection)
@@ -300,14 +300,14 @@ class StepScheduler:
         if party.waits_in_pool():
             self.complain(
                 Verdict.SHARED_CONNECTION,
-                f"{party.name} waits for a connection that the other party holds: the pool has too few "
+                f"{party.name} waits for a connection that another party holds: the pool has too few "
                 "(give the engine of the test pool_size=2 or more)",
             )
             return
         where = party.where()
         self.complain(
             Verdict.STALLED,
-            f"{party.name} waited outside the database while the other party was held"
+            f"{party.name} waited outside the database while another party was held"
             + (f", at {where}" if where else "")
             + "; a lock inside one process does not protect two (if it waits for a lock that all processes share, "
             "pass external_lock=True; if it is only slow, limits=Limits(stall=…))",

@@ -14,8 +14,8 @@ class Verdict(StrEnum):
     SCHEMA_MOVED_ON = "schema moved on"  # the rows no longer load, and no constraint is the reason
     STALLED = "stalled"  # a party waited outside the database: inconclusive
     NOT_REACHED = "not reached"  # no boundary was reached, so nothing was tested
-    SHARED_CONNECTION = "shared connection"  # both parties speak through one connection
-    BOTH_FAILED = "both failed"  # neither party did its work, so nothing was tested
+    SHARED_CONNECTION = "shared connection"  # two parties speak through one connection
+    BOTH_FAILED = "both failed"  # no party did its work, so nothing was tested
     TIMEOUT = "timeout"
 
 

@@ -1,0 +1,69 @@
+"""what a schedule that was played showed, and what all of them came to"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdtrue.testing import replay
+from holdtrue.testing.plans import Schedule
+from holdtrue.testing.steps import Played
+from holdtrue.testing.verdicts import BarrierFailed, How, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A schedule that was played, and what it showed."""
+
+    schedule: Schedule
+    played: Played
+    verdict: Verdict
+    how: How | None
+    reason: str
+
+    def show(self) -> str:
+        """The schedule in time order, and the line that plays it again."""
+        lines = "\n".join(f"    {line.party}  {line.what}" for line in self.played.lines)
+        return (
+            f"  schedule {self.schedule.name}: {self.schedule.words}\n{lines}\n"
+            f"  replay: {replay.command(self.schedule.name)}"
+        )
+
+    def how_it_held(self) -> str:
+        """In words, and whether that is the server's own word."""
+        inferred = self.how is How.BLOCKED and self.played.inferred
+        return f"{self.how}{' (inferred: this database does not say)' if inferred else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class RaceReport:
+    """What all schedules came to. ``steps`` are the most statements and commits each party made, party by party."""
+
+    verdict: Verdict
+    reason: str
+    judged: tuple[Judged, ...]
+    steps: tuple[int, ...] = ()
+
+    def show(self) -> str:
+        """The reason and, where one schedule is to blame, that schedule."""
+        blamed = self.judged[-1] if self.judged and self.judged[-1].verdict is self.verdict else None
+        return self.reason + (f"\n{blamed.show()}" if blamed is not None and self.verdict is not Verdict.HELD else "")
+
+    def require(self) -> RaceReport:
+        """Itself, if it held.
+
+        Raises:
+            BarrierFailed: it did not.
+        """
+        __tracebackhide__ = True
+        if self.verdict is not Verdict.HELD:
+            raise BarrierFailed(self.verdict, self.show())
+        return self
+
+
+def how_held(played: Played, *, in_series: bool) -> How:
+    """Why a schedule that broke nothing held."""
+    if in_series:
+        return How.IN_SERIES
+    if played.conflicts:
+        return How.CONFLICTED
+    return How.BLOCKED if played.blocked else How.NEW_STATE
