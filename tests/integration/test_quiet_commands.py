@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -165,6 +167,17 @@ def test_an_alert_is_acknowledged_shown_and_given_back(desk: Desk) -> None:
     desk.scene.look({PAIR: HELD})
     code, text = desk.run("alerts ack 1")
     assert (code, "alert 1 has ended (resolved)" in text) == (2, True)
+
+
+def test_who_acts_is_known_by_the_account_where_no_variable_says_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Semantics 11.1: an audit line without a name helps nobody; services and containers often set no USER."""
+    for variable in ("USER", "LOGNAME", "LNAME", "USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    login = pwd.getpwuid(os.getuid()).pw_name
+    code, text = desk.run("alerts ack refunds")
+    assert (code, text) == (0, f"alert 1 (refunds on payments): {login} ({desk.identity}) has it\n")
 
 
 def test_deliveries_are_listed_counted_and_end_with_4_when_one_failed(desk: Desk) -> None:

@@ -62,7 +62,7 @@ def nearest(word: str, words: Iterable[str]) -> str:
     folded = word.strip().lower().replace("-", "_")
     if folded in known:
         return folded
-    return next(iter(difflib.get_close_matches(folded[:80], known, n=1, cutoff=0.6)), "")
+    return str(next(iter(difflib.get_close_matches(folded[:80], known, n=1, cutoff=0.6)), ""))
 
 
 def shown(node: Node) -> str:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import getpass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+def _or_login_name(given: str) -> str:
+    """The name that was given, or that of the account: services and containers often set no USER."""
+    try:
+        return given or getpass.getuser()
+    except (KeyError, OSError):  # an account without a name
+        return ""
 
 
 class Format(StrEnum):
@@ -48,6 +57,7 @@ ByOption = Annotated[
         metavar="NAME",
         envvar="USER",
         show_envvar=False,
+        callback=_or_login_name,
         help="Your name, for the others. [default: your login name]",
     ),
 ]
