@@ -11,49 +11,31 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine
 
-from holdtrue import promotion
 from holdtrue.catalog import Inspection, computed_columns
-from holdtrue.databases import Databases, Examined
+from holdtrue.databases import Databases
 from holdtrue.errors import NotFound, PromotionRefused
 from holdtrue.model import (
     BaseRows,
-    Catalog,
     DatabaseConfig,
     Dialect,
     Evidence,
     Invariant,
-    KeyState,
-    Novelty,
     Outcome,
     Returns,
-    ServiceConfig,
 )
 from holdtrue.store import open_store
-from holdtrue.testing import BarrierDatabase, BarrierFailed, load_incident
+from holdtrue.testing import BarrierDatabase, BarrierFailed
 from racy import duplicate, schema
-from servers.invariants import ask, mysql_config, postgres_config, sqlite_config
+from scenes.promoting import RULE, SAFE, SCRATCH, catalog, incident_of, look, preview, promote, save
+from servers.invariants import mysql_config, postgres_config, sqlite_config
 from servers.postgres import FreshDatabase, PostgresPrimary, wait_for_replay
-from stores import DATABASE, Clock, House, entry, invariant
+from stores import Clock, House, entry
 
-SAFE = frozenset(
-    {
-        "dispute_id",
-        "refunds",
-        "refunds.state",
-        "refunds.id",
-        "refunds.amount_eur",
-        "disputes.amount_eur",
-        "accounts.version",
-    }
-)
-RULE = replace(
-    invariant("one_settled_refund_per_dispute"),
-    sql=schema.ONE_SETTLED,
-    key=("dispute_id",),
-    columns=SAFE,
-    base_rows=(BaseRows("refunds", (("dispute_id", "dispute_id"),)),),
-    operation="payments.refunds:issue_refund",
-)
+
+@pytest.fixture(autouse=True)
+def _scratch_server(postgres_primary: PostgresPrimary) -> None:
+    """Exports are tried on the server that is there."""
+    SCRATCH["HOLDTRUE_SCRATCH_URL"] = postgres_primary.url()
 
 
 @pytest.fixture
@@ -64,42 +46,6 @@ def house(sqlite_url: str) -> Iterator[House]:
     made.install(entry(RULE.name))
     yield made
     store.close()
-
-
-def catalog(rule: Invariant = RULE, config: DatabaseConfig | None = None) -> Catalog:
-    database = replace(config or postgres_config("postgresql://nowhere"), name=DATABASE)
-    return Catalog((rule,), ServiceConfig(databases=(database,), external_url="https://holdtrue.example/"), (), "hash")
-
-
-def look(databases: Databases, rule: Invariant = RULE) -> Examined:
-    answer = ask(databases, rule, never_seen=lambda tallied, _complete: tuple(tallied.keys))
-    assert isinstance(answer, Examined), answer
-    return answer
-
-
-def save(house: House, examined: Examined) -> int:
-    """Keep the run as monitoring does; the open alert's number, or 0."""
-    (claim,) = house.claim()
-    counted = examined.tallied.counted
-    run = house.run(claim, examined.outcome, counted=counted, returned=counted, position=examined.position)
-    now = house.clock.now
-    keys = tuple(
-        KeyState(key, disposition, Novelty.NEW, now, now, now)
-        for key, (disposition, _) in examined.tallied.keys.items()
-    )
-    (saved,) = house.save(house.finished(claim, run=run, evidence=examined.evidence, key_changes=keys))
-    assert not saved.dropped
-    house.clock.now = max(house.clock.now, claim.due_at) + (claim.lease_until - house.clock.now) * 60
-    alerts = house.store.alerts.find_open(RULE.name)
-    return alerts[0].id if alerts else 0
-
-
-def incident_of(ticket: Any, folder: Path) -> Any:
-    folder.mkdir(exist_ok=True)
-    for path, text in ticket.files:
-        (folder / path).write_text(text, encoding="utf-8")
-    checksum = json.loads(dict(ticket.files)["ticket.json"])["checksum"]
-    return load_incident(folder / "incident.json", checksum=checksum)
 
 
 @pytest.fixture
@@ -143,7 +89,7 @@ def test_a_writer_kept_open_across_the_last_good_run_is_found_in_observed(
     bad = look(standby)
     assert bad.outcome is Outcome.VIOLATED
     alert = save(house, bad)
-    ticket = promotion.promote(house.store, catalog(), alert, by="ana", now=house.clock.now)
+    ticket = promote(house, catalog(), alert, by="ana")
     frozen = incident_of(ticket, tmp_path / ticket.id)
     observed = {one.table: one.rows for one in frozen.incident.observed}
     seed = {one.table: one for one in frozen.incident.seed}
@@ -182,9 +128,7 @@ def test_the_scaffold_fails_on_the_bug_and_passes_on_each_fix(
     looks_between: bool,
 ) -> None:
     alert = race_on_standby(standby, postgres_database, house, looks_between=looks_between)
-    frozen = incident_of(
-        promotion.promote(house.store, catalog(), alert, by="ana", now=house.clock.now), tmp_path / "one"
-    )
+    frozen = incident_of(promote(house, catalog(), alert, by="ana"), tmp_path / "one")
     # Keys are not declared safe: what the code is called with stands in the frozen block.
     dispute = next(one for one in frozen.incident.seed if one.table == "disputes").rows[0][0]
     assert dispute != "dsp_1"
@@ -235,7 +179,7 @@ def test_a_parent_that_came_in_the_window_is_in_the_seed_though_it_is_a_declared
     both = (*RULE.base_rows, BaseRows("disputes", (("id", "dispute_id"),)))
     rule = replace(RULE, base_rows=both, tables=("refunds",), columns=SAFE | {"refunds.dispute_id", "disputes.id"})
     alert = save(house, look(standby, rule))
-    ticket = promotion.promote(house.store, catalog(rule), alert, by="ana", now=house.clock.now)
+    ticket = promote(house, catalog(rule), alert, by="ana")
     incident = incident_of(ticket, tmp_path / ticket.id).incident
     seed = {one.table: one.rows for one in incident.seed}
     assert [row[0] for row in seed["disputes"]] == ["dsp_2"]
@@ -248,8 +192,7 @@ def test_hashed_columns_leave_as_fresh_stand_ins_that_still_join(
 ) -> None:
     """semantics 4.4: equal for equal input across tables, under a salt that is thrown away."""
     alert = race_on_standby(standby, postgres_database, house)
-    now = house.clock.now
-    one, two = (promotion.preview(house.store, catalog(), alert, by="ana", now=now) for _ in range(2))
+    one, two = (preview(house, catalog(), alert, by="ana") for _ in range(2))
     kept = [row for item in house.store.alerts.get(alert).evidence for row in item.evidence.rows]
     stored = {value for row in kept if row.table == "disputes" for value in row.values}
     for ticket in (one, two):
@@ -293,7 +236,7 @@ def test_a_row_that_others_refer_to_and_that_the_seed_lacks_is_named_among_the_g
     both = (*RULE.base_rows, BaseRows("disputes", (("id", "dispute_id"),)))
     rule = replace(RULE, base_rows=both, tables=("refunds", "disputes"), columns=SAFE | {"disputes.id"})
     alert, config = broken_in_a_file(tmp_path / "refunds.db", house, rule)
-    ticket = promotion.preview(house.store, catalog(rule, config), alert, by="ana", now=house.clock.now)
+    ticket = preview(house, catalog(rule, config), alert, by="ana")
     frozen = json.loads(dict(ticket.files)["incident.json"])
     assert [one["table"] for one in frozen["observed"]] == ["disputes", "refunds"]
     assert "disputes: the seed has no row of it; insert it if it was there before the race" in frozen["marked"]
@@ -307,13 +250,13 @@ def test_a_column_that_the_text_writes_in_another_case_is_the_same_column_in_a_f
     shouted = replace(RULE, sql=schema.ONE_SETTLED.replace("state", "STATE"), columns=SAFE - {"refunds.state"})
     alert, config = broken_in_a_file(tmp_path / "refunds.db", house, shouted)
     with pytest.raises(PromotionRefused, match=r"columns: \{refunds\.state: safe\}"):
-        promotion.promote(house.store, catalog(shouted, config), alert, by="ana", now=house.clock.now)
+        promote(house, catalog(shouted, config), alert, by="ana")
 
 
 def test_a_file_is_split_by_key_and_says_so(tmp_path: Path, house: House) -> None:
     """semantics 9.3: SQLite keeps no writers."""
     alert, config = broken_in_a_file(tmp_path / "refunds.db", house)
-    ticket = promotion.promote(house.store, catalog(config=config), alert, by="ana", now=house.clock.now)
+    ticket = promote(house, catalog(config=config), alert, by="ana")
     frozen = incident_of(ticket, tmp_path / "ticket")
     assert json.loads(dict(ticket.files)["ticket.json"])["split"] == "by key, not by transaction"
     assert {one.table for one in frozen.incident.seed} == {"accounts", "disputes"}
@@ -360,7 +303,7 @@ def test_what_cannot_become_a_ticket_is_refused_with_the_line_to_add(
     """semantics 9.1."""
     alert = alert_with(house)
     with pytest.raises(PromotionRefused) as found:
-        promotion.promote(house.store, catalog(replace(RULE, **changes)), alert, by="ana", now=house.clock.now)
+        promote(house, catalog(replace(RULE, **changes)), alert, by="ana")
     assert says in str(found.value)
     assert house.store.tickets.list(alert) == ()
 
@@ -371,15 +314,14 @@ def test_a_column_that_the_text_computes_with_must_be_safe(
     """semantics 4.4: the YAML line to add is printed; a database's cap counts too."""
     assert "refunds.state" in computed_columns(schema.ONE_SETTLED, Dialect.POSTGRESQL)
     alert = race_on_standby(standby, postgres_database, house)
-    now = house.clock.now
     unsafe = catalog(replace(RULE, columns=SAFE - {"refunds.state"}))
     with pytest.raises(PromotionRefused, match=r"columns: \{refunds\.state: safe\}"):
-        promotion.promote(house.store, unsafe, alert, by="ana", now=now)
+        promote(house, unsafe, alert, by="ana")
     capped = catalog(RULE, replace(postgres_config("postgresql://nowhere"), safe_columns=frozenset({"refunds.id"})))
     with pytest.raises(PromotionRefused, match=r"safe_columns of the database: \[refunds\.state\]"):
-        promotion.promote(house.store, capped, alert, by="ana", now=now)
+        promote(house, capped, alert, by="ana")
     by_pattern = catalog(RULE, replace(postgres_config("postgresql://nowhere"), safe_columns=frozenset({"refunds.*"})))
-    assert promotion.preview(house.store, by_pattern, alert, by="ana", now=now).files
+    assert preview(house, by_pattern, alert, by="ana").files
 
 
 def test_where_nobody_can_tell_what_the_text_computes_with_every_column_must_be_safe(
@@ -387,9 +329,9 @@ def test_where_nobody_can_tell_what_the_text_computes_with_every_column_must_be_
 ) -> None:
     """semantics 4.4, 1.6: what the parser cannot read may compute with anything."""
     alert = race_on_standby(standby, postgres_database, house)
-    monkeypatch.setattr(promotion, "inspect_sql", lambda sql, dialect: Inspection(parsed=False))
+    monkeypatch.setattr("holdtrue.promotion.making.inspect_sql", lambda sql, dialect: Inspection(parsed=False))
     with pytest.raises(PromotionRefused, match=r"cannot be inspected.*disputes\.account_id: safe"):
-        promotion.promote(house.store, catalog(), alert, by="ana", now=house.clock.now)
+        promote(house, catalog(), alert, by="ana")
 
 
 def test_rows_of_a_former_definition_are_not_put_beside_the_present_text(
@@ -399,7 +341,7 @@ def test_rows_of_a_former_definition_are_not_put_beside_the_present_text(
     alert = race_on_standby(standby, postgres_database, house)
     changed = catalog(replace(RULE, definition="another"))
     with pytest.raises(PromotionRefused, match="another definition"):
-        promotion.promote(house.store, changed, alert, by="ana", now=house.clock.now)
+        promote(house, changed, alert, by="ana")
 
 
 def test_an_alert_of_a_database_without_barrier_tests_is_refused_with_what_to_do(house: House) -> None:
@@ -407,11 +349,11 @@ def test_an_alert_of_a_database_without_barrier_tests_is_refused_with_what_to_do
     alert = alert_with(house)
     on_mariadb = catalog(RULE, mysql_config("mysql://nowhere"))
     with pytest.raises(PromotionRefused, match="a barrier test there is not offered") as found:
-        promotion.promote(house.store, on_mariadb, alert, by="ana", now=house.clock.now)
+        promote(house, on_mariadb, alert, by="ana")
     assert "the alert's page" in (found.value.remedy or "")
     assert house.store.tickets.list(alert) == ()
 
 
 def test_an_alert_that_does_not_exist_is_not_found(house: House) -> None:
     with pytest.raises(NotFound):
-        promotion.promote(house.store, catalog(), 4711, by="ana", now=house.clock.now)
+        promote(house, catalog(), 4711, by="ana")

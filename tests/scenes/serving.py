@@ -21,6 +21,7 @@ from scenes import Scene
 
 VERSION = "0.0.test"
 
+DRAFT = "a-draft"
 FILES = (
     ("README.md", "# One settled refund per dispute\n\nRun `pytest`.\n"),
     ("test_incident.py", "from holdtrue.testing import race\n\n\ndef test_incident(barrier_db):\n    ...\n"),
@@ -34,6 +35,7 @@ class Calls:
     reloads: list[str] = field(default_factory=list)
     runs: list[tuple[str, str, str]] = field(default_factory=list)
     promotions: list[tuple[int, str, bool]] = field(default_factory=list)
+    drafts: list[str] = field(default_factory=list)
     refusal: PromotionRefused | None = None
     reload_problems: tuple[str, ...] = ()
 
@@ -42,6 +44,7 @@ class Calls:
         self.reloads.clear()
         self.runs.clear()
         self.promotions.clear()
+        self.drafts.clear()
         self.refusal, self.reload_problems = None, ()
 
 
@@ -75,14 +78,15 @@ def web_service(scene: Scene, calls: Calls | None = None, **more: Any) -> WebSer
         calls.runs.append((invariant, database, who))
         return Asked(invariant, database, scene.store.leases.ask(invariant, database))
 
-    def promote(alert: int, by: str, preview: bool) -> Ticket:
+    def promote(alert: int, by: str, preview: bool, draft: str) -> Ticket:
         calls.promotions.append((alert, by, preview))
+        calls.drafts.append(draft)
         if calls.refusal is not None:
             raise calls.refusal
         if not any(one.id == alert for one in scene.store.alerts.list(limit=1000)):
             raise NotFound(f"no alert has the number {alert}")
         episode = scene.store.alerts.get(alert).episode
-        return Ticket(f"inc-{alert}", alert, episode.invariant, episode.database, scene.clock(), by, FILES)
+        return Ticket(f"inc-{alert}", alert, episode.invariant, episode.database, scene.clock(), by, FILES, DRAFT)
 
     service = WebService(
         store=scene.store,

@@ -21,6 +21,7 @@ from holdtrue.metrics import Counters, Exposition
 from holdtrue.model import Catalog, Claim
 from holdtrue.monitoring import FormerDefinitions, Monitor, Recorder, StoreClock, decide
 from holdtrue.pushing import Pushing
+from holdtrue.rehearsal import IncidentRehearsal
 from holdtrue.scheduling import Limits, Scheduler, make_ticker
 from holdtrue.settings import Settings, environment
 from holdtrue.store import Hold, no_hold, open_store
@@ -118,7 +119,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
         metrics=Exposition(store=store, catalog=lambda: in_force.catalog, counters=counters).render,
         reload=reload,
         run_now=runner(store, scheduler.tick_soon),
-        promote=promoter(store, lambda: in_force.catalog, clock.now),
+        promote=promoter(store, lambda: in_force.catalog, clock.now, IncidentRehearsal(environ)),
         switch=lambda: switch.state,
         version=__version__,
         token=settings.token.get_secret_value() if settings.token else None,

@@ -21,6 +21,7 @@ from holdtrue.metrics import Counters
 from holdtrue.model import Catalog, Ticket
 from holdtrue.monitoring import Recorder, StoreClock
 from holdtrue.notifiers import Alertmanager, Notifier, build_notifier, build_state_keeper
+from holdtrue.promotion import Rehearsal
 from holdtrue.promotion import preview as preview_ticket
 from holdtrue.promotion import promote as promote_ticket
 from holdtrue.pushing import Pushing
@@ -210,16 +211,16 @@ def reloader(store: Store, catalog: CatalogInForce, counters: Counters, instance
 
 
 def promoter(
-    store: Store, catalog: Callable[[], Catalog | None], now: Callable[[], datetime]
-) -> Callable[[int, str, bool], Ticket]:
+    store: Store, catalog: Callable[[], Catalog | None], now: Callable[[], datetime], rehearsal: Rehearsal
+) -> Callable[[int, str, bool, str], Ticket]:
     """Promotion as pages and API ask for it."""
 
-    def promote(alert: int, by: str, preview: bool) -> Ticket:
+    def promote(alert: int, by: str, preview: bool, draft: str) -> Ticket:
         in_force = catalog()
         if in_force is None:
             raise NotFound("no catalog is in force", remedy="load one first")
         make = preview_ticket if preview else promote_ticket
-        return make(store, in_force, alert, by=by, now=now())
+        return make(store, in_force, alert, by=by, now=now(), rehearsal=rehearsal, draft=draft)
 
     return promote
 

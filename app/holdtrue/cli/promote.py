@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,11 +15,12 @@ import typer
 
 from holdtrue.cli.options import ConfigOption, Format, FormatOption, UrlOption
 from holdtrue.cli.reading import Reading, ThroughService, ThroughStore, find_alert, open_through
-from holdtrue.cli.terminal import paint, say, say_json, visible
+from holdtrue.cli.terminal import complain, paint, say, say_json, visible
 from holdtrue.errors import Refused, ServiceError
 
 if TYPE_CHECKING:
     from holdtrue.cli.client import ServiceClient
+    from holdtrue.promotion import Rehearsal
     from holdtrue.store import Store
 
 Json = dict[str, Any]
@@ -41,6 +43,9 @@ def promote(  # noqa: PLR0917  typer makes options of them
     preview: Annotated[
         bool, typer.Option("--preview", help="Print exactly what would leave; record and write nothing.")
     ] = False,
+    draft: Annotated[
+        str, typer.Option("--draft", metavar="CODE", help="What a preview printed: make exactly its files.")
+    ] = "",
     config: ConfigOption = None,
     url: UrlOption = None,
     format_: FormatOption = Format.TEXT,
@@ -48,18 +53,20 @@ def promote(  # noqa: PLR0917  typer makes options of them
     """Make a ticket of an alert and write its barrier test. Exit code: 0 if it is there."""
     with _open_promoting(config, url) as promoting:
         number = find_alert(promoting.reading, alert)
-        shown = promoting.promote(number, preview=True)
+        shown = promoting.promote(number, preview=True, draft=draft)
         if preview:
-            _show(shown, format_)
+            _show(shown, format_, number)
             return
         # Where it would be written is settled before anything is recorded.
         folder = out if out is not None else Path("tests") / "incidents" / safe_name(str(shown["id"]))
         refuse_present(folder)
-        ticket = promoting.promote(number, preview=False)
+        # With the draft of what was just made: what was tried is what is written.
+        ticket = promoting.promote(number, preview=False, draft=str(shown.get("draft") or draft))
     write_folder(folder, ticket["files"])
     if format_ is Format.JSON:
         say_json({**{name: ticket[name] for name in ticket if name != "files"}, "folder": str(folder)})
         return
+    _say_rehearsed(ticket)
     test = next((name for name in sorted(ticket["files"]) if name.startswith("test_")), "")
     say(paint(f"ticket {visible(str(ticket['id']))}: {len(ticket['files'])} files in {visible(str(folder))}", "bold"))
     say(f"  wire run_a and run_b in {visible(str(folder / test))},")
@@ -136,7 +143,7 @@ class _Promoting(Protocol):
         """Where an alert is looked up."""
         ...
 
-    def promote(self, number: int, *, preview: bool) -> Json:
+    def promote(self, number: int, *, preview: bool, draft: str) -> Json:
         """The ticket in the shape of `holdtrue.reports`."""
         ...
 
@@ -152,8 +159,9 @@ class _ThroughService:
         self._client = client
         self.reading: Reading = ThroughService(client)
 
-    def promote(self, number: int, *, preview: bool) -> Json:
-        return ticket_of(self._client.post("alerts", str(number), "promote", body={"preview": preview}))
+    def promote(self, number: int, *, preview: bool, draft: str) -> Json:
+        body: Json = {"preview": preview, **({"draft": draft} if draft else {})}
+        return ticket_of(self._client.post("alerts", str(number), "promote", body=body))
 
 
 class _ThroughStore:
@@ -162,25 +170,51 @@ class _ThroughStore:
     def __init__(self, store: Store, environ: Mapping[str, str]) -> None:
         self._store = store
         self._reading = ThroughStore(store, environ)
+        self._environ = environ
+        self._rehearsal: Rehearsal | None = None
 
     @property
     def reading(self) -> Reading:
         return self._reading
 
-    def promote(self, number: int, *, preview: bool) -> Json:
+    def promote(self, number: int, *, preview: bool, draft: str) -> Json:
         from holdtrue import promotion, reports  # only where the store is opened: the client needs none of it
+        from holdtrue.rehearsal import IncidentRehearsal
 
         catalog = self._reading.catalog()
         if catalog is None:
             raise Refused("no catalog is in force in the store", remedy="run `holdtrue serve` once")
         make = promotion.preview if preview else promotion.promote
-        return reports.ticket(make(self._store, catalog, number, by=_BY_STORE, now=self._store.now()))
+        if self._rehearsal is None:
+            self._rehearsal = IncidentRehearsal(self._environ)
+        now = self._store.now()
+        return reports.ticket(
+            make(self._store, catalog, number, by=_BY_STORE, now=now, rehearsal=self._rehearsal, draft=draft)
+        )
 
 
-def _show(ticket: Json, format_: Format) -> None:
+def _say_rehearsed(ticket: Json) -> None:
+    """What came of trying the rows; a service may be older, and then nothing is known."""
+    rehearsed = ticket.get("rehearsed")
+    found = (
+        rehearsed if isinstance(rehearsed, dict) else {"result": "not looked", "sentence": "the service does not say"}
+    )
+    sentence = visible(str(found.get("sentence", "")))
+    if found.get("result") == "breaks":
+        say(f"  {sentence}")
+    else:
+        complain(
+            paint("  not looked: ", "yellow", stream=sys.stderr)
+            + f"{sentence}; nobody knows yet whether these rows break the rule"
+        )
+
+
+def _show(ticket: Json, format_: Format, number: int) -> None:
     if format_ is Format.JSON:
         say_json(ticket)
         return
     for path in sorted(ticket["files"]):
         say(paint(f"── {visible(path)}", "bold"))
-        say(visible(ticket["files"][path].rstrip("\n"), keep_newlines=True))
+        say(visible(ticket["files"][path].removesuffix("\n"), keep_newlines=True))
+    if ticket.get("draft"):
+        complain(f"exactly these files: holdtrue promote {number} --draft {visible(str(ticket['draft']))}")

@@ -77,7 +77,10 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """The record that ties an alert to the test that shall reproduce it. ``files`` are {path: text}, sorted by path."""
+    """The record that ties an alert to the test that shall reproduce it. ``files`` are {path: text}, sorted by path.
+
+    ``draft`` makes the same files again for a day; it is not kept with the ticket.
+    """
 
     id: str
     alert: int
@@ -86,3 +89,4 @@ class Ticket:
     created_at: datetime
     created_by: str
     files: tuple[tuple[str, str], ...] = ()
+    draft: str = ""

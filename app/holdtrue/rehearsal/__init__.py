@@ -1,5 +1,6 @@
-"""proves on a scratch database that an invariant can fail (test), and reads the schema for one (pull-schema)"""
+"""proves on a scratch database that an invariant can fail (test) and that rows break it (promote), and reads schemas"""
 
+from holdtrue.rehearsal.incidents import Finding, IncidentRehearsal, Rehearse, Rehearsed
 from holdtrue.rehearsal.proofs import Kind, Proof, Proven, Result, Trial
 from holdtrue.rehearsal.pulling import Pulled, pull_schema, tables_in_use
 from holdtrue.rehearsal.rehearsing import rehearse
@@ -7,10 +8,14 @@ from holdtrue.rehearsal.servers import URL_VARIABLE
 
 __all__ = [
     "URL_VARIABLE",
+    "Finding",
+    "IncidentRehearsal",
     "Kind",
     "Proof",
     "Proven",
     "Pulled",
+    "Rehearse",
+    "Rehearsed",
     "Result",
     "Trial",
     "pull_schema",

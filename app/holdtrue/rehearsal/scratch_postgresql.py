@@ -121,7 +121,7 @@ class PostgresScratch:
                 if position is None or not position.isdecimal():
                     raise
                 line = ddl.count("\n", 0, int(position) - 1) + 1
-                raise ScratchFailed(f"PostgreSQL refused {shown}, line {line}: {_reason(problem, 'it')}") from None
+                raise ScratchFailed(f"PostgreSQL refused {shown}, line {line}: {why_refused(problem, 'it')}") from None
 
     def set_back(self) -> None:
         """Row by row, by the same means as a barrier database."""
@@ -152,9 +152,9 @@ class PostgresScratch:
                 raise
             except self._psycopg.Error as problem:
                 if number < 0:
-                    return Unfit(f"the rows do not fit together: {_reason(problem, 'a row')}", example.place)
+                    return Unfit(f"the rows do not fit together: {why_refused(problem, 'a row')}", example.place)
                 row = example.rows[number]
-                sentence = _reason(problem, f"a row of {row.table}")
+                sentence = why_refused(problem, f"a row of {row.table}")
                 if (problem.sqlstate or "")[:2] == "22" and any(isinstance(one, FromNow) for one in row.values):
                     sentence += "; a moment needs a column that holds times"
                 return Unfit(sentence, place_of(example, number))
@@ -220,16 +220,16 @@ class PostgresScratch:
         except self._psycopg.ProgrammingError as problem:
             if problem.sqlstate is None:
                 raise ScratchFailed("the URL of the scratch server cannot be read") from None
-            raise ScratchFailed(f"PostgreSQL refused {what}: {_reason(problem, 'it')}") from None
+            raise ScratchFailed(f"PostgreSQL refused {what}: {why_refused(problem, 'it')}") from None
         except self._psycopg.OperationalError as problem:
             if problem.sqlstate is None:
                 raise ScratchFailed(f"{what}: the server does not answer") from None
-            raise ScratchFailed(f"PostgreSQL refused {what}: {_reason(problem, 'it')}") from None
+            raise ScratchFailed(f"PostgreSQL refused {what}: {why_refused(problem, 'it')}") from None
         except self._psycopg.Error as problem:
-            raise ScratchFailed(f"PostgreSQL refused {what}: {_reason(problem, 'it')}") from None
+            raise ScratchFailed(f"PostgreSQL refused {what}: {why_refused(problem, 'it')}") from None
 
 
-def _reason(problem: psycopg.Error, what: str) -> str:
+def why_refused(problem: psycopg.Error, what: str) -> str:
     """Why, by the names that the server tells; its words only where their kind holds no value."""
     diagnosis = problem.diag
     state = problem.sqlstate or ""

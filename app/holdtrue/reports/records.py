@@ -6,6 +6,7 @@ Moments are ISO 8601 in UTC with milliseconds, durations are seconds, counts tha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -298,8 +299,17 @@ def ticket(one: Ticket) -> Json:
         "database": one.database,
         "created_at": moment(one.created_at),
         "created_by": one.created_by,
+        "rehearsed": _rehearsed(one),
+        "draft": one.draft,
         "files": dict(one.files),
     }
+
+
+def _rehearsed(one: Ticket) -> Json | None:
+    """What its record says of how the rows were tried at export; None for a ticket of an older version."""
+    record = json.loads(dict(one.files).get("ticket.json", "{}"))
+    found = record.get("rehearsed")
+    return found if isinstance(found, dict) else None
 
 
 def moment(one: datetime | None) -> str | None:

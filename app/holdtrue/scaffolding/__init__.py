@@ -1,6 +1,6 @@
 """renders a ticket's files as {path: text} (pure)"""
 
-from holdtrue.scaffolding.assembly import Assembled, assemble
+from holdtrue.scaffolding.assembly import NO_RUN_BEFORE, Assembled, assemble
 from holdtrue.scaffolding.contexts import TicketContext, Writer
 from holdtrue.scaffolding.folder import render
 from holdtrue.scaffolding.naming import ticket_id
@@ -8,6 +8,7 @@ from holdtrue.scaffolding.patterns import Pattern, recognise
 from holdtrue.scaffolding.sides import Side, side_of
 
 __all__ = [
+    "NO_RUN_BEFORE",
     "Assembled",
     "Pattern",
     "Side",

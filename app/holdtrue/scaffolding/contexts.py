@@ -19,7 +19,11 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class TicketContext:
-    """What the reader of a ticket needs. ``schema_sql`` and ``left_out`` are for the reader, never for the test."""
+    """What the reader of a ticket needs. ``schema_sql`` and ``left_out`` are for the reader, never for the test.
+
+    ``rehearsed`` is what came of trying the rows at export (``breaks``, ``not looked``) and ``rehearsed_how`` the sentence;
+    ``lost`` are pairs of tables, child and parent, where a kept row refers to one that was not kept.
+    """
 
     alert: int
     created_at: datetime
@@ -42,6 +46,9 @@ class TicketContext:
     left_out: tuple[str, ...] = ()
     incomplete: str = ""
     keys: int = 1
+    rehearsed: str = "not looked"
+    rehearsed_how: str = "nobody asked"
+    lost: tuple[tuple[str, str], ...] = ()
 
 
 def prove_overlap(writers: tuple[Writer, ...]) -> str:

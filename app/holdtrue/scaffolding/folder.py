@@ -96,6 +96,8 @@ def _facts(incident: Incident, context: TicketContext) -> list[tuple[str, str]]:
         who = f"transaction {writer.xid}" if writer.xid is not None else "writer not known"
         facts.append(("writer", f"{who}{when}: {', '.join(writer.rows)}"))
     facts.append(("overlap", context.overlap))
+    facts.append(("at export", at_export(context)))
+    facts.extend(("lost", _lost(child, parent)) for child, parent in context.lost)
     facts.append(("stand-ins", ", ".join(context.masked) or "none: every captured column is declared safe"))
     facts.extend(("guessed", mark) for mark in incident.marked)
     if context.keys > 1:
@@ -105,6 +107,17 @@ def _facts(incident: Incident, context: TicketContext) -> list[tuple[str, str]]:
     if context.assumes:
         facts.append(("assumed", context.assumes))
     return facts
+
+
+def at_export(context: TicketContext) -> str:
+    """What is known of the rows before any code was wired; not having looked is said, and is no good news."""
+    if context.rehearsed == "breaks":
+        return context.rehearsed_how
+    return f"NOT LOOKED: {context.rehearsed_how}; nobody knows yet whether these rows break the rule"
+
+
+def _lost(child: str, parent: str) -> str:
+    return f"a row of {child} refers to a row of {parent} that was not there any more"
 
 
 def _stand(position: Position | None) -> str:
@@ -162,6 +175,8 @@ def _ticket(incident: Incident, context: TicketContext) -> str:
             for one in context.writers
         ],
         "overlap": context.overlap,
+        "rehearsed": {"result": context.rehearsed, "sentence": context.rehearsed_how},
+        "lost_parents": [list(one) for one in context.lost],
         "stand_ins": list(context.masked),
         "guessed": list(incident.marked),
     }
@@ -200,6 +215,10 @@ def _readme(incident: Incident, context: TicketContext) -> str:
 
 A PostgreSQL server comes from `HOLDTRUE_BARRIER_URL` (a login that may create databases), else one is started from
 `holdtrue[postgres]`. An incident from {incident.engine} is replayed on {incident.engine} only.
+
+## At export
+
+{in_markdown(at_export(context))}
 
 ## Guesses
 

@@ -177,10 +177,15 @@ class FrozenIncident:
             pre_image(db)
 
     def _shift(self) -> str:
-        return self.incident.incident_now if _CLOCK.search(self.incident.sql) else ""
+        return clock_of(self.incident)
 
     def _tables(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(one.table for one in (*self.incident.seed, *self.incident.observed)))
+
+
+def clock_of(incident: Incident) -> str:
+    """The moment from which the incident's times are moved to now; empty where its text does not look at the clock."""
+    return incident.incident_now if _CLOCK.search(incident.sql) else ""
 
 
 def load_incident(path: str | Path, *, checksum: str) -> FrozenIncident:

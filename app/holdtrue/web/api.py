@@ -73,6 +73,7 @@ class PromoteRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     preview: bool = Field(False, description="Show the files, and record nothing.")
+    draft: str = Field("", max_length=64, description="The `draft` of a preview: exactly its files are made.")
 
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -265,8 +266,8 @@ def _add_alerts(router: APIRouter, service: WebService) -> None:
 
     @router.post("/alerts/{number}/promote", summary="Make a ticket and its barrier test of an alert, or preview them")
     def promote(request: Request, number: AlertNumber, wanted: Annotated[PromoteRequest | None, Body()] = None) -> Json:
-        preview = wanted.preview if wanted is not None else False
-        return reports.ticket(service.promote(number, request.state.who, preview))
+        preview, draft = (wanted.preview, wanted.draft) if wanted is not None else (False, "")
+        return reports.ticket(service.promote(number, request.state.who, preview, draft))
 
 
 def _add_inventory(router: APIRouter, service: WebService) -> None:

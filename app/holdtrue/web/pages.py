@@ -223,7 +223,7 @@ def _add_promotion(router: APIRouter, service: WebService, renderer: Renderer) -
     def preview(request: Request, number: AlertNumber) -> Response:
         detail = service.store.alerts.get(number)
         try:
-            ticket = service.promote(number, request.state.who, True)
+            ticket = service.promote(number, request.state.who, True, "")
         except PromotionRefused as refusal:
             view = promote_page(
                 detail, None, external_url=service.public_url, refusal=refusal.message, remedy=refusal.remedy
@@ -233,9 +233,14 @@ def _add_promotion(router: APIRouter, service: WebService, renderer: Renderer) -
         return renderer.page(request, "promote.html", view)
 
     @router.post("/alerts/{number}/promote")
-    def promote(request: Request, number: AlertNumber, form_token: FormToken = "") -> Response:
+    def promote(
+        request: Request,
+        number: AlertNumber,
+        form_token: FormToken = "",
+        draft: Annotated[str, Form(max_length=64)] = "",
+    ) -> Response:
         check_form(request, form_token)
-        ticket = service.promote(number, request.state.who, False)
+        ticket = service.promote(number, request.state.who, False, draft)
         name = _FILE_NAME.sub("_", ticket.id) or f"alert-{number}"
         return Response(
             zipped(name, ticket.files),

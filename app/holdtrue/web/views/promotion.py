@@ -30,6 +30,7 @@ class PromotePage:
     alert_url: str
     files: tuple[FileShown, ...]
     ticket: str
+    draft: str
     tickets: tuple[str, ...]
     command: str
     refusal: str
@@ -49,6 +50,7 @@ def promote_page(
         alert_url=alert_url(episode.id),
         files=tuple(FileShown(path, text, _size(text)) for path, text in files),
         ticket=ticket.id if ticket is not None else "",
+        draft=ticket.draft if ticket is not None else "",
         tickets=detail.tickets,
         command=command_of(episode, external_url),
         refusal=refusal,

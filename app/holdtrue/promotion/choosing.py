@@ -1,0 +1,82 @@
+"""orders the violations whose rows were kept by how much they tell, with their rows put in place"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from holdtrue.model import EvidenceRow, Invariant
+from holdtrue.model.masking import pseudonym
+from holdtrue.scaffolding import Assembled, assemble, recognise
+from holdtrue.store.records import KeptEvidence
+
+_DECLARED: Final = re.compile(r"char[^(]*\((\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A violation that a scaffold may be about, with its rows put in place; ``masked`` are the columns that are stand-ins."""
+
+    kept: KeptEvidence
+    assembled: Assembled
+    masked: tuple[str, ...]
+
+
+def candidates(
+    kept: Sequence[KeptEvidence], invariant: Invariant, computed: Sequence[str], salt: bytes
+) -> list[Chosen]:
+    """Those with the most writers in their window first, then the most complete ones, then the oldest."""
+    made = [_assembled(one, invariant, computed, salt) for one in kept if one.evidence.rows]
+
+    def tells(one: Chosen) -> tuple[int, int, int]:
+        observed = sum(len(table.rows) for table in one.assembled.observed)
+        return (len({row.xid for row in one.assembled.written}), -bool(one.kept.evidence.incomplete), min(observed, 2))
+
+    return sorted(made, key=tells, reverse=True)
+
+
+def _assembled(kept: KeptEvidence, invariant: Invariant, computed: Sequence[str], salt: bytes) -> Chosen:
+    evidence = kept.evidence
+    hashed = frozenset(evidence.pseudonymised)
+    rows = tuple(_stood_in(_as_base_row(row, invariant), hashed, salt) for row in evidence.rows)
+    masked = tuple(
+        sorted({f"{row.table}.{name}" for row in rows for name in row.columns if f"{row.table}.{name}" in hashed})
+    )
+    assembled = assemble(rows, kept.last_good, pattern=recognise(invariant.sql), sql=invariant.sql, computed=computed)
+    assembled = replace(assembled, marked=(*assembled.marked, *_perhaps_older(evidence.rows, assembled)))
+    return Chosen(kept, assembled, masked)
+
+
+def _as_base_row(row: EvidenceRow, invariant: Invariant) -> EvidenceRow:
+    """A declared base row that others refer to is a parent, unless the text reads its table: then it may be what broke it."""
+    bare = row.table.rpartition(".")[2]
+    declared = any(one.table.rpartition(".")[2] == bare for one in invariant.base_rows)
+    read = any(one.rpartition(".")[2] == bare for one in invariant.tables)
+    return replace(row, is_parent=False) if row.is_parent and declared and read else row
+
+
+def _perhaps_older(kept: Sequence[EvidenceRow], assembled: Assembled) -> tuple[str, ...]:
+    """Tables whose row others refer to and that is no part of the seed: the race may have updated it, not inserted it."""
+    parents = {row.table for row in kept if row.is_parent}
+    seeded = {one.table for one in assembled.seed}
+    lacking = dict.fromkeys(one.table for one in assembled.observed if one.table in parents - seeded)
+    return tuple(f"{table}: the seed has no row of it; insert it if it was there before the race" for table in lacking)
+
+
+def _stood_in(row: EvidenceRow, hashed: frozenset[str], salt: bytes) -> EvidenceRow:
+    """The row with fresh stand-ins for hashed columns: equal for equal values in every table, and of no use elsewhere."""
+    types = row.types or ("",) * len(row.columns)
+    return replace(
+        row,
+        values=tuple(
+            pseudonym(value, type_name, salt, _length(type_name)) if f"{row.table}.{name}" in hashed else value
+            for name, type_name, value in zip(row.columns, types, row.values, strict=True)
+        ),
+    )
+
+
+def _length(type_name: str) -> int | None:
+    found = _DECLARED.search(type_name)
+    return int(found.group(1)) if found else None

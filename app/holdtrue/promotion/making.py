@@ -1,0 +1,189 @@
+"""makes the ticket of an alert: refuses, chooses a violation, tries it on a scratch database, writes the files"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Protocol
+
+from holdtrue.catalog import computed_columns, inspect_sql
+from holdtrue.errors import PromotionRefused
+from holdtrue.model import Catalog, DatabaseConfig, Dialect, EvidenceRow, Incident, Invariant, Subject, Ticket
+from holdtrue.promotion.choosing import Chosen, candidates
+from holdtrue.promotion.drafts import Draft
+from holdtrue.promotion.proving import first_that_breaks
+from holdtrue.promotion.refusals import as_captured, as_they_were, captured_columns, check_promotable
+from holdtrue.rehearsal import Rehearse, Rehearsed
+from holdtrue.scaffolding import TicketContext, Writer, recognise, render, ticket_id
+from holdtrue.scaffolding.contexts import prove_overlap
+from holdtrue.store import Store
+from holdtrue.store.records import AlertDetail
+
+_ENGINES = frozenset({Dialect.POSTGRESQL, Dialect.SQLITE})
+
+
+class Rehearsal(Protocol):
+    """Where a frozen incident is tried before it leaves: scratch databases, and no monitored one."""
+
+    def begin(self) -> AbstractContextManager[Rehearse]:
+        """What tries incidents, for the length of a block."""
+        ...
+
+
+def promote(
+    store: Store,
+    catalog: Catalog,
+    alert_id: int,
+    *,
+    by: str,
+    now: datetime,
+    rehearsal: Rehearsal,
+    draft: str = "",
+) -> Ticket:
+    """Make a ticket of an alert, from what its runs kept; no monitored database is asked (semantics 9.1).
+
+    Keeps ticket and audit line. ``draft`` is that of a preview: exactly its files are made.
+
+    Raises:
+        NotFound: no alert has this number.
+        PromotionRefused: the alert cannot become a ticket as it is; the remedy says what to add.
+    """
+    ticket = preview(store, catalog, alert_id, by=by, now=now, rehearsal=rehearsal, draft=draft)
+    store.tickets.add(ticket)
+    return ticket
+
+
+def preview(
+    store: Store,
+    catalog: Catalog,
+    alert_id: int,
+    *,
+    by: str,
+    now: datetime,
+    rehearsal: Rehearsal,
+    draft: str = "",
+) -> Ticket:
+    """Exactly the files that would leave, keeping nothing; the ticket's ``draft`` makes the same ones again.
+
+    Raises:
+        NotFound: no alert has this number.
+        PromotionRefused: the alert cannot become a ticket as it is; the remedy says what to add.
+    """
+    chosen = Draft.read(draft, now) if draft else Draft.new(now)
+    detail = store.alerts.get(alert_id)
+    return make_ticket(detail, catalog, by=by, draft=chosen, rehearsal=rehearsal)
+
+
+def make_ticket(detail: AlertDetail, catalog: Catalog, *, by: str, draft: Draft, rehearsal: Rehearsal) -> Ticket:
+    """The ticket of an alert; the same one whenever ``draft`` is the same and the incident does the same when it is tried.
+
+    Raises:
+        PromotionRefused: the alert cannot become a ticket as it is; the remedy says what to add.
+    """
+    episode = detail.episode
+    invariant = catalog.invariant(episode.invariant)
+    database = catalog.database(episode.database)
+    if episode.subject is not Subject.VIOLATION:
+        about = "not being able to look" if episode.subject is Subject.HEALTH else "a waiver that ends"
+        raise PromotionRefused(f"alert {episode.id} is about {about}, not about rows", remedy="promote a violation")
+    if invariant is None or database is None:
+        raise PromotionRefused(
+            f"{episode.invariant} on {episode.database} has left the catalog",
+            remedy="put it back under its name, reload, and promote again",
+        )
+    if database.dialect not in _ENGINES:
+        raise PromotionRefused(
+            f"{database.name} is {database.dialect}, and a barrier test there is not offered: no row says which transaction"
+            " wrote it, and an incident is replayed on its own kind of database only",
+            remedy="work from the alert's page, which has the rows behind the violation and their parents",
+        )
+    computed = as_captured(computed_columns(invariant.sql, database.dialect), captured_columns(detail))
+    parsed = inspect_sql(invariant.sql, database.dialect).parsed
+    decisive = computed if parsed else None
+    check_promotable(invariant, detail, decisive, database.safe_columns)
+    whole = as_they_were(invariant, detail, decisive)
+    made = [
+        (_incident(one, invariant, database, episode.id), one)
+        for one in candidates(whole, invariant, computed, draft.salt_of(episode.id))
+    ]
+    with rehearsal.begin() as rehearse:
+        (incident, chosen), rehearsed = first_that_breaks(made, invariant, database, rehearse)
+    context = _context(detail, catalog, invariant, chosen, rehearsed, by=by, at=draft.at)
+    files = tuple(sorted(render(incident, context).items()))
+    return Ticket(incident.id, episode.id, invariant.name, episode.database, draft.at, by, files, draft.code)
+
+
+def _incident(chosen: Chosen, invariant: Invariant, database: DatabaseConfig, alert: int) -> Incident:
+    return Incident(
+        id=ticket_id(invariant.name, alert),
+        invariant=invariant.name,
+        database=database.name,
+        engine=database.dialect.value,
+        sql=invariant.sql,
+        returns=invariant.returns.value,
+        seed=chosen.assembled.seed,
+        observed=chosen.assembled.observed,
+        pattern=recognise(invariant.sql).value,
+        marked=chosen.assembled.marked,
+        incident_now=chosen.kept.evidence.position.moment.isoformat(),
+    )
+
+
+def _context(
+    detail: AlertDetail,
+    catalog: Catalog,
+    invariant: Invariant,
+    chosen: Chosen,
+    rehearsed: Rehearsed,
+    *,
+    by: str,
+    at: datetime,
+) -> TicketContext:
+    episode, taken = detail.episode, chosen.kept.evidence
+    writers = _writers(chosen.assembled.written)
+    return TicketContext(
+        alert=episode.id,
+        created_at=at,
+        created_by=by,
+        description=invariant.description,
+        severity=episode.severity,
+        owner=episode.owner,
+        assumes=invariant.assumes,
+        operation=invariant.operation or "",
+        page_url=_page(catalog, episode.id),
+        first_bad=taken.position,
+        first_bad_at=chosen.kept.taken_at,
+        last_good=chosen.kept.last_good,
+        last_good_at=chosen.kept.last_good_at,
+        split=chosen.assembled.split,
+        writers=writers,
+        overlap=prove_overlap(writers),
+        masked=chosen.masked,
+        schema_sql=taken.schema_sql,
+        left_out=taken.left_out,
+        incomplete=taken.incomplete,
+        keys=len(detail.evidence),
+        rehearsed=rehearsed.finding.value,
+        rehearsed_how=rehearsed.sentence,
+        lost=rehearsed.lost,
+    )
+
+
+def _writers(written: Sequence[EvidenceRow]) -> tuple[Writer, ...]:
+    """Who wrote the observed rows, in the order in which they began; rows are named by table and place in ``observed``."""
+    places: dict[str, int] = {}
+    rows: dict[int | None, list[str]] = {}
+    when: dict[int | None, datetime | None] = {}
+    for row in written:
+        place = places[row.table] = places.get(row.table, 0) + 1
+        rows.setdefault(row.xid, []).append(f"{row.table} row {place}")
+        when[row.xid] = row.committed_at
+    if set(rows) == {None}:
+        return tuple(Writer(None, None, (name,)) for name in rows[None])
+    ordered = sorted(rows, key=lambda xid: -1 if xid is None else xid)
+    return tuple(Writer(xid, when[xid], tuple(rows[xid])) for xid in ordered)
+
+
+def _page(catalog: Catalog, alert: int) -> str:
+    return f"{catalog.config.external_url.rstrip('/')}/alerts/{alert}" if catalog.config.external_url else ""

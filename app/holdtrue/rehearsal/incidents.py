@@ -1,0 +1,137 @@
+"""tries at export whether a frozen incident is what it says: the seed keeps the rule, seed and observed together break it"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from typing import Final
+
+from holdtrue.errors import HoldtrueError
+from holdtrue.model import DatabaseConfig, Dialect, Incident
+from holdtrue.rehearsal.places import Place, on_postgresql, on_sqlite
+from holdtrue.rehearsal.servers import ScratchServer
+from holdtrue.testing.incidents import clock_of
+from holdtrue.testing.rules import Rule
+from holdtrue.testing.verdicts import BadSeed
+
+_KEPT: Final = 64
+_PLACES: Final[Mapping[Dialect, str]] = {
+    Dialect.POSTGRESQL: "PostgreSQL",
+    Dialect.SQLITE: "SQLite",
+}
+
+
+class Finding(StrEnum):
+    """What came of it. ``NOT_LOOKED`` is no good news: nobody knows whether these rows break the rule."""
+
+    BREAKS = "breaks"
+    NOT_LOOKED = "not looked"
+    SEED_REFUSED = "seed refused"
+    SEED_BREAKS = "seed breaks"
+    OBSERVED_REFUSED = "observed refused"
+    NOT_BROKEN = "not broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """A frozen incident, tried. ``sentence`` names tables, columns and codes, never a value.
+
+    ``lost`` are pairs of tables, child and parent, where a row refers to one that was not kept.
+    """
+
+    finding: Finding
+    sentence: str
+    lost: tuple[tuple[str, str], ...] = ()
+
+
+Rehearse = Callable[[Incident, str, DatabaseConfig], Rehearsed]
+"""``(incident, schema_sql, config)``. Never raises: what went wrong on the way is ``NOT_LOOKED``."""
+
+
+class IncidentRehearsal:
+    """Tries incidents one at a time, each in a scratch database of its own dialect, made and dropped for it.
+
+    A server of our own is started where none is named (HOLDTRUE_SCRATCH_URL), and stopped. What
+    was found is remembered, so that a promotion right after its preview does not start another server.
+    """
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        """``environ`` may name the scratch servers."""
+        self._environ = environ
+        self._lock = threading.Lock()
+        self._found: OrderedDict[str, Rehearsed] = OrderedDict()
+
+    @contextmanager
+    def begin(self) -> Iterator[Rehearse]:
+        """What tries incidents on one server, which ends with the block."""
+        with self._lock, closing(ScratchServer(self._environ)) as server:
+            yield lambda incident, schema_sql, config: self._look(server, incident, schema_sql, config)
+
+    def _look(self, server: ScratchServer, incident: Incident, schema_sql: str, config: DatabaseConfig) -> Rehearsed:
+        place = sha256(f"{schema_sql}\0{config.search_path}".encode("utf-8", "surrogatepass")).hexdigest()
+        known = f"{incident.checksum} {place}"
+        found = self._found.get(known)
+        if found is None:
+            found = _try(server, incident, schema_sql, config)
+            if found.finding is not Finding.NOT_LOOKED:
+                self._found[known] = found
+                while len(self._found) > _KEPT:
+                    self._found.popitem(last=False)
+        return found
+
+
+def _try(server: ScratchServer, incident: Incident, schema_sql: str, config: DatabaseConfig) -> Rehearsed:
+    kind = _PLACES.get(config.dialect)
+    if kind is None:
+        return Rehearsed(Finding.NOT_LOOKED, f"there is no scratch database for {config.dialect}")
+    if not schema_sql.strip():
+        return Rehearsed(Finding.NOT_LOOKED, "no schema was kept with the rows")
+    try:
+        with _place(server, schema_sql, config) as place:
+            return _tried(incident, place)
+    except HoldtrueError as problem:
+        return Rehearsed(Finding.NOT_LOOKED, str(problem))
+    except Exception as problem:  # noqa: BLE001  whatever it is, it is no verdict on these rows
+        return Rehearsed(Finding.NOT_LOOKED, f"a scratch {kind} ended with an unexpected {type(problem).__name__}")
+
+
+def _place(server: ScratchServer, schema_sql: str, config: DatabaseConfig) -> AbstractContextManager[Place]:
+    if config.dialect is Dialect.SQLITE:
+        return on_sqlite(schema_sql)
+    return on_postgresql(schema_sql, config.search_path, server)
+
+
+def _tried(incident: Incident, place: Place) -> Rehearsed:
+    control, where = place.control, place.name
+    rule = Rule(incident.invariant, incident.sql, incident.returns)
+    shift = clock_of(incident)
+    try:
+        refusal = control.put(incident.seed, shift_from=shift)
+    except BadSeed as problem:
+        return Rehearsed(Finding.SEED_REFUSED, f"on a scratch {where} the seed does not load: {problem}")
+    if refusal is not None:
+        return Rehearsed(Finding.SEED_REFUSED, f"on a scratch {where} the seed does not load: {refusal.reason}")
+    lost = tuple(sorted(control.dangling()))
+    try:
+        if rule.breaks(control.ask(rule.sql)):
+            return Rehearsed(Finding.SEED_BREAKS, f"on a scratch {where} the seed alone breaks the rule already", lost)
+    except BadSeed as problem:
+        return Rehearsed(Finding.NOT_LOOKED, f"on a scratch {where} {problem}", lost)
+    try:
+        refusal = control.put(incident.observed, shift_from=shift)
+    except BadSeed as problem:
+        said = f"on a scratch {where} the observed rows do not load: {problem}"
+        return Rehearsed(Finding.OBSERVED_REFUSED, said, lost)
+    if refusal is not None:
+        said = f"on a scratch {where} the observed rows do not load: {refusal.reason}"
+        return Rehearsed(Finding.OBSERVED_REFUSED, said, lost)
+    if not rule.breaks(control.ask(rule.sql)):
+        said = f"on a scratch {where} the seed holds, and with the observed rows the rule still holds"
+        return Rehearsed(Finding.NOT_BROKEN, said, lost)
+    said = f"on a scratch {where}, made from incident_schema.sql: the seed holds, and with the observed rows the rule breaks"
+    return Rehearsed(Finding.BREAKS, said, lost)

@@ -1,0 +1,302 @@
+"""What leaves was tried on a scratch database first: the seed holds and seed + observed breaks, or it is said why not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine
+
+from holdtrue import embedded
+from holdtrue.databases import Databases
+from holdtrue.errors import PromotionRefused
+from holdtrue.model import BaseRows, DatabaseConfig, Incident, Invariant, TableRows
+from holdtrue.rehearsal import Finding, IncidentRehearsal, Rehearsed
+from holdtrue.store import open_store
+from racy import schema
+from scenes.promoting import RULE, catalog, look, preview, promote, save
+from servers.invariants import postgres_config, sqlite_config
+from servers.postgres import PostgresPrimary
+from stores import Clock, House, entry
+
+REFUND = ("id", "dispute_id", "amount_eur", "state")
+ACCOUNTS = TableRows("accounts", ("id", "credit_balance_eur", "version"), (("acc_1", "0.00", "0"),))
+DISPUTES = TableRows("disputes", ("id", "account_id", "amount_eur"), (("dsp_1", "acc_1", "40.00"),))
+SETTLED = TableRows("refunds", REFUND, (("3", "dsp_1", "40.00", "settled"), ("4", "dsp_1", "40.00", "settled")))
+INCIDENT = Incident(
+    id="refunds_7",
+    invariant="one_settled_refund_per_dispute",
+    database="payments",
+    engine="postgresql",
+    sql=schema.ONE_SETTLED,
+    returns="rows",
+    seed=(ACCOUNTS, DISPUTES),
+    observed=(SETTLED,),
+)
+
+
+@pytest.fixture
+def tried(postgres_primary: PostgresPrimary) -> Iterator[Callable[..., Rehearsed]]:
+    """Tries an incident on a schema, and looks afterwards that nothing was left on the server."""
+
+    def left() -> list[Any]:
+        with postgres_primary.connect() as connection:
+            return connection.execute(
+                "SELECT datname FROM pg_database WHERE datname LIKE 'holdtrue_scratch%'"
+                " UNION ALL SELECT rolname FROM pg_roles WHERE rolname LIKE 'holdtrue_scratch%'"
+            ).fetchall()
+
+    rehearsal = IncidentRehearsal({"HOLDTRUE_SCRATCH_URL": postgres_primary.url()})
+    config = postgres_config("postgresql://nowhere")
+
+    def look_at(
+        incident: Incident = INCIDENT, ddl: str = schema.POSTGRESQL, config: DatabaseConfig = config
+    ) -> Rehearsed:
+        with rehearsal.begin() as rehearse:
+            return rehearse(incident, ddl, config)
+
+    yield look_at
+    assert left() == []
+
+
+def test_rows_that_break_the_rule_on_their_own_schema_are_said_to(tried: Callable[..., Rehearsed]) -> None:
+    found = tried()
+    assert found.finding is Finding.BREAKS
+    assert found.sentence.startswith("on a scratch PostgreSQL ")
+    assert "proved" not in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("changes", "finding", "says"),
+    [
+        ({"seed": (ACCOUNTS, DISPUTES, SETTLED)}, Finding.SEED_BREAKS, "the seed alone breaks the rule"),
+        ({"observed": (replace(SETTLED, rows=SETTLED.rows[:1]),)}, Finding.NOT_BROKEN, "the rule still holds"),
+        (
+            {"seed": (ACCOUNTS,)},
+            Finding.OBSERVED_REFUSED,
+            "constraint refunds_dispute_id_fkey of refunds refuses a row",
+        ),
+        ({"seed": (DISPUTES,)}, Finding.SEED_REFUSED, "constraint disputes_account_id_fkey of disputes refuses a row"),
+        (
+            {"observed": (replace(SETTLED, columns=("id", "dispute_id", "amount", "state")),)},
+            Finding.OBSERVED_REFUSED,
+            "refunds has no column amount",
+        ),
+        ({"sql": "SELECT 1 FROM elsewhere"}, Finding.NOT_LOOKED, "does not run on this schema (SQLSTATE 42P01)"),
+    ],
+)
+def test_what_the_rows_do_not_do_is_said_precisely(
+    changes: dict[str, Any], finding: Finding, says: str, tried: Callable[..., Rehearsed]
+) -> None:
+    """semantics 9.2, 9.4."""
+    found = tried(replace(INCIDENT, **changes))
+    assert (found.finding, says in found.sentence) == (finding, True), found
+    assert "dsp_1" not in found.sentence
+
+
+def test_a_schema_that_cannot_be_built_is_no_verdict_on_the_rows(tried: Callable[..., Rehearsed]) -> None:
+    found = tried(ddl="CREATE TABLE refunds (id not_a_type)")
+    assert found.finding is Finding.NOT_LOOKED
+    assert 'type "not_a_type" does not exist' in found.sentence
+
+
+def test_the_tables_are_found_by_the_search_path_that_production_has(tried: Callable[..., Rehearsed]) -> None:
+    ddl = "CREATE SCHEMA pay; SET search_path = pay;" + schema.POSTGRESQL
+    config = postgres_config("postgresql://nowhere", search_path="pay, public")
+    assert tried(ddl=ddl, config=config).finding is Finding.BREAKS
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "pg_read_file('PG_VERSION') <> ''",
+        "set_config('role', 'postgres', false) <> '' AND pg_read_file('PG_VERSION') <> ''",
+        "lo_export(lo_from_bytea(0, 'x'), '/tmp/holdtrue-scaffold-pwned') = 1",
+    ],
+)
+def test_the_expressions_of_a_monitored_schema_may_do_nothing_on_the_scratch_server(
+    expression: str, tried: Callable[..., Rehearsed]
+) -> None:
+    found = tried(ddl=schema.POSTGRESQL + f"ALTER TABLE accounts ADD CHECK ({expression});")
+    assert found.finding is Finding.NOT_LOOKED
+    assert "permission denied for function" in found.sentence
+    assert not Path("/tmp/holdtrue-scaffold-pwned").exists()
+
+
+def test_a_server_that_does_not_answer_is_not_having_looked() -> None:
+    """semantics 0: not knowing is never good news."""
+    with IncidentRehearsal({"HOLDTRUE_SCRATCH_URL": "postgresql://ana:secret@127.0.0.1:1/x"}).begin() as rehearse:
+        found = rehearse(INCIDENT, schema.POSTGRESQL, postgres_config("postgresql://nowhere"))
+    assert found == Rehearsed(Finding.NOT_LOOKED, "the scratch server does not answer")
+
+
+def test_no_server_binary_is_not_having_looked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded.EmbeddedPostgres, "available", staticmethod(lambda: False))
+    with IncidentRehearsal({}).begin() as rehearse:
+        found = rehearse(INCIDENT, schema.POSTGRESQL, postgres_config("postgresql://nowhere"))
+    assert found.finding is Finding.NOT_LOOKED
+    assert found.sentence.startswith("there is no PostgreSQL for a scratch database (set HOLDTRUE_SCRATCH_URL")
+
+
+def test_what_was_found_is_remembered_and_what_was_not_looked_at_is_not(postgres_primary: PostgresPrimary) -> None:
+    environ = {"HOLDTRUE_SCRATCH_URL": "postgresql://127.0.0.1:1/x"}
+    rehearsal = IncidentRehearsal(environ)
+    config = postgres_config("postgresql://nowhere")
+    found = []
+    for url in (environ["HOLDTRUE_SCRATCH_URL"], postgres_primary.url(), "postgresql://127.0.0.1:1/x"):
+        environ["HOLDTRUE_SCRATCH_URL"] = url
+        with rehearsal.begin() as rehearse:
+            found.append(rehearse(INCIDENT, schema.POSTGRESQL, config).finding)
+    assert found == [Finding.NOT_LOOKED, Finding.BREAKS, Finding.BREAKS]
+
+
+def sqlite(incident: Incident, ddl: str, tmp_path: Path) -> Rehearsed:
+    with IncidentRehearsal({}).begin() as rehearse:
+        return rehearse(incident, ddl, sqlite_config(tmp_path / "nowhere.db"))
+
+
+def typed(rows: TableRows, *classes: str) -> TableRows:
+    return replace(rows, types=classes)
+
+
+def test_a_parent_that_sqlite_does_not_miss_is_named_all_the_same(tmp_path: Path) -> None:
+    disputes = typed(replace(DISPUTES, rows=(("dsp_1", "acc_1", "40"),)), "text", "text", "integer")
+    settled = (("3", "dsp_1", "40", "settled"), ("4", "dsp_1", "40", "settled"))
+    observed = typed(replace(SETTLED, rows=settled), "integer", "text", "integer", "text")
+    incident = replace(INCIDENT, engine="sqlite", seed=(disputes,), observed=(observed,))
+    found = sqlite(incident, schema.SQLITE, tmp_path)
+    assert found.finding is Finding.BREAKS
+    assert found.lost == (("disputes", "accounts"),)
+
+
+def test_a_schema_of_sqlite_reaches_no_other_file(tmp_path: Path) -> None:
+    ddl = f"CREATE TABLE t (id); ATTACH '{tmp_path}/other.db' AS o; CREATE TABLE o.t (id);"
+    found = sqlite(replace(INCIDENT, engine="sqlite"), ddl, tmp_path)
+    assert found.finding is Finding.NOT_LOOKED
+    assert "SQLite refused incident_schema.sql" in found.sentence
+    assert not (tmp_path / "other.db").exists()
+
+
+@pytest.fixture
+def house(sqlite_url: str) -> Iterator[House]:
+    clock = Clock()
+    store = open_store(sqlite_url, clock=clock)
+    made = House(store, clock, sqlite_url)
+    made.install(entry(RULE.name))
+    yield made
+    store.close()
+
+
+def alert_of(
+    house: House, path: Path, rule: Invariant, before: Sequence[str], after: Sequence[str]
+) -> tuple[int, DatabaseConfig]:
+    """The alert of a SQLite file that held after ``before`` and broke after ``after``."""
+    engine = create_engine(f"sqlite:///{path}")
+    databases = Databases(environ={})
+    config = sqlite_config(path)
+    databases.configure([config])
+    try:
+        for statements in ([*schema.SQLITE.split(";"), *before], after):
+            with engine.begin() as connection:
+                for statement in statements:
+                    if statement.strip():
+                        connection.exec_driver_sql(statement)
+            alert = save(house, look(databases, rule))
+    finally:
+        databases.close()
+        engine.dispose()
+    return alert, config
+
+
+SETTLE = "INSERT INTO refunds (dispute_id, amount_eur, state) VALUES ('dsp_1', 40, 'settled')"
+
+
+def test_more_rows_than_are_kept_are_no_test_and_nothing_is_recorded(tmp_path: Path, house: House) -> None:
+    """semantics 9.1, 9.2: the cap is named."""
+    rule = replace(RULE, sql=schema.ONE_SETTLED.replace("count(*) > 1", "count(*) > 250"))
+    alert, config = alert_of(house, tmp_path / "a.db", rule, schema.ROWS, [SETTLE] * 260)
+    with pytest.raises(
+        PromotionRefused, match="the seed holds, and with the observed rows the rule still holds"
+    ) as found:
+        promote(house, catalog(rule, config), alert, by="ana")
+    assert "more than 200 rows" in found.value.remedy
+    assert house.store.tickets.list(alert) == ()
+
+
+DRIFT = """
+SELECT a.id FROM accounts a LEFT JOIN (SELECT account_id, sum(amount_eur) AS total FROM credit_log GROUP BY account_id) l
+ ON l.account_id = a.id WHERE a.credit_balance_eur <> l.total
+"""
+CREDIT = "INSERT INTO credit_log (account_id, amount_eur) VALUES ('acc_1', 40)"
+DRIFTING = replace(
+    RULE,
+    key=("id",),
+    tables=("accounts", "credit_log"),
+    columns=frozenset(
+        {
+            "id",
+            "accounts.id",
+            "accounts.credit_balance_eur",
+            "accounts.version",
+            "credit_log.id",
+            "credit_log.account_id",
+        }
+        | {"credit_log.amount_eur"}
+    ),
+    base_rows=(BaseRows("accounts", (("id", "id"),)), BaseRows("credit_log", (("account_id", "id"),))),
+)
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_wrong_guess_is_found_before_it_leaves(right: bool, tmp_path: Path, house: House) -> None:
+    """semantics 9.2: the balance of before is guessed; a rule that looks at more than the sum refuses the guess."""
+    rule = replace(DRIFTING, sql=DRIFT if right else DRIFT + " OR l.total IS NULL")
+    before = ["INSERT INTO accounts VALUES ('acc_1', 0, 0)"] if right else []
+    after = [CREDIT, CREDIT, "UPDATE accounts SET credit_balance_eur = 40"]
+    if not right:
+        after.insert(0, "INSERT INTO accounts VALUES ('acc_1', 0, 0)")
+    alert, config = alert_of(house, tmp_path / "a.db", rule, before, after)
+    if right:
+        files = dict(promote(house, catalog(rule, config), alert, by="ana").files)
+        assert json.loads(files["incident.json"])["seed"][0]["rows"] == [["acc_1", "0", "0"]]
+        assert json.loads(files["ticket.json"])["rehearsed"]["result"] == "breaks"
+        return
+    with pytest.raises(PromotionRefused, match="the seed alone breaks the rule already") as found:
+        promote(house, catalog(rule, config), alert, by="ana")
+    assert "a guess is wrong (accounts.credit_balance_eur: guessed as the sum" in found.value.remedy
+
+
+def test_without_a_server_the_files_say_in_every_place_that_nobody_looked(
+    tmp_path: Path, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """semantics 0, 9.2: header, manual and record."""
+    alert, config = alert_of(house, tmp_path / "a.db", RULE, schema.ROWS, [SETTLE, SETTLE])
+    monkeypatch.setattr("holdtrue.rehearsal.incidents.on_sqlite", _no_place)
+    files = dict(promote(house, catalog(config=config), alert, by="ana").files)
+    for name in (f"test_incident_{RULE.name}_{alert}.py", "README.md"):
+        assert "NOT LOOKED: " in files[name]
+        assert "nobody knows yet whether these rows break the rule" in files[name]
+    assert json.loads(files["ticket.json"])["rehearsed"]["result"] == "not looked"
+
+
+def _no_place(_: str) -> Any:
+    raise OSError("no space")
+
+
+def test_a_draft_makes_exactly_the_files_that_were_previewed(tmp_path: Path, house: House) -> None:
+    """semantics 4.4: the salt of another export is another one."""
+    alert, config = alert_of(house, tmp_path / "a.db", RULE, schema.ROWS, [SETTLE, SETTLE])
+    shown = preview(house, catalog(config=config), alert, by="ana")
+    house.clock.forward(timedelta(hours=1))
+    made = promote(house, catalog(config=config), alert, by="ana", draft=shown.draft)
+    assert made.files == shown.files
+    assert promote(house, catalog(config=config), alert, by="ana").files != shown.files
+    house.clock.forward(timedelta(hours=24))
+    for draft in (shown.draft, "no draft", "é", shown.draft[:-4], "A" * 44):
+        with pytest.raises(PromotionRefused, match="no draft of a preview of the last 24 hours"):
+            promote(house, catalog(config=config), alert, by="ana", draft=draft)

@@ -1,0 +1,97 @@
+"""an alert of a real look, kept in a real store, and its way to a ticket"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from holdtrue import promotion
+from holdtrue.databases import Databases, Examined
+from holdtrue.model import (
+    BaseRows,
+    Catalog,
+    DatabaseConfig,
+    Invariant,
+    KeyState,
+    Novelty,
+    ServiceConfig,
+    Ticket,
+)
+from holdtrue.rehearsal import IncidentRehearsal
+from holdtrue.testing import load_incident
+from racy import schema
+from servers.invariants import ask, postgres_config
+from stores import DATABASE, House, invariant
+
+SCRATCH: dict[str, str] = {}
+"""Where exports are tried: a test that needs PostgreSQL names its server here."""
+
+SAFE = frozenset(
+    {
+        "dispute_id",
+        "refunds",
+        "refunds.state",
+        "refunds.id",
+        "refunds.amount_eur",
+        "disputes.amount_eur",
+        "accounts.version",
+    }
+)
+RULE = replace(
+    invariant("one_settled_refund_per_dispute"),
+    sql=schema.ONE_SETTLED,
+    key=("dispute_id",),
+    columns=SAFE,
+    base_rows=(BaseRows("refunds", (("dispute_id", "dispute_id"),)),),
+    operation="payments.refunds:issue_refund",
+)
+
+
+def catalog(rule: Invariant = RULE, config: DatabaseConfig | None = None) -> Catalog:
+    database = replace(config or postgres_config("postgresql://nowhere"), name=DATABASE)
+    return Catalog((rule,), ServiceConfig(databases=(database,), external_url="https://holdtrue.example/"), (), "hash")
+
+
+def look(databases: Databases, rule: Invariant = RULE) -> Examined:
+    answer = ask(databases, rule, never_seen=lambda tallied, _complete: tuple(tallied.keys))
+    assert isinstance(answer, Examined), answer
+    return answer
+
+
+def save(house: House, examined: Examined) -> int:
+    """Keep the run as monitoring does; the open alert's number, or 0."""
+    (claim,) = house.claim()
+    counted = examined.tallied.counted
+    run = house.run(claim, examined.outcome, counted=counted, returned=counted, position=examined.position)
+    now = house.clock.now
+    keys = tuple(
+        KeyState(key, disposition, Novelty.NEW, now, now, now)
+        for key, (disposition, _) in examined.tallied.keys.items()
+    )
+    (saved,) = house.save(house.finished(claim, run=run, evidence=examined.evidence, key_changes=keys))
+    assert not saved.dropped
+    house.clock.now = max(house.clock.now, claim.due_at) + (claim.lease_until - house.clock.now) * 60
+    alerts = house.store.alerts.find_open(RULE.name)
+    return alerts[0].id if alerts else 0
+
+
+def promote(house: House, catalog: Catalog, alert: int, *, by: str, draft: str = "") -> Ticket:
+    return promotion.promote(
+        house.store, catalog, alert, by=by, now=house.clock.now, rehearsal=IncidentRehearsal(SCRATCH), draft=draft
+    )
+
+
+def preview(house: House, catalog: Catalog, alert: int, *, by: str, draft: str = "") -> Ticket:
+    return promotion.preview(
+        house.store, catalog, alert, by=by, now=house.clock.now, rehearsal=IncidentRehearsal(SCRATCH), draft=draft
+    )
+
+
+def incident_of(ticket: Any, folder: Path) -> Any:
+    folder.mkdir(exist_ok=True)
+    for path, text in ticket.files:
+        (folder / path).write_text(text, encoding="utf-8")
+    checksum = json.loads(dict(ticket.files)["ticket.json"])["checksum"]
+    return load_incident(folder / "incident.json", checksum=checksum)
