@@ -1,5 +1,6 @@
 """the kit for users' own tests: race, order, chaos, soak, pytest plugin; knows catalog, model, errors only"""
 
+from holdtrue.testing.async_races import AsyncRace, arace
 from holdtrue.testing.barrier_databases import BarrierDatabase
 from holdtrue.testing.incidents import FrozenIncident, load_incident
 from holdtrue.testing.judgements import RaceReport
@@ -10,6 +11,7 @@ from holdtrue.testing.steps import Limits
 from holdtrue.testing.verdicts import BadSeed, BarrierFailed, LeftOpen, NotWired, Verdict, WrongDatabase
 
 __all__ = [
+    "AsyncRace",
     "BadSeed",
     "BarrierDatabase",
     "BarrierFailed",
@@ -22,6 +24,7 @@ __all__ = [
     "Verdict",
     "WrongDatabase",
     "after_read",
+    "arace",
     "before_commit",
     "before_write",
     "load_incident",

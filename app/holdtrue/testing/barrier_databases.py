@@ -17,6 +17,7 @@ from holdtrue.testing.schemas import Schema
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Engine
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
 URL_VARIABLE = "HOLDTRUE_BARRIER_URL"
 ENGINES = ("postgresql", "sqlite")
@@ -35,6 +36,7 @@ class BarrierDatabase:
     server: Callable[[], str]
     _url: URL | None = field(default=None, init=False)
     _engine: Engine | None = field(default=None, init=False)
+    _async_engine: AsyncEngine | None = field(default=None, init=False)
     _control: Control | None = field(default=None, init=False)
     _drop: Callable[[], None] | None = field(default=None, init=False)
 
@@ -45,7 +47,7 @@ class BarrierDatabase:
 
     @property
     def libpq_url(self) -> str:
-        """The database's URL as psycopg and other PostgreSQL clients take it."""
+        """The database's URL as psycopg, asyncpg and other PostgreSQL clients take it."""
         return self.sqlalchemy_url.set(drivername="postgresql").render_as_string(hide_password=False)
 
     @property
@@ -65,6 +67,25 @@ class BarrierDatabase:
 
             self._engine = create_engine(self.sqlalchemy_url)
         return self._engine
+
+    @property
+    def async_engine(self) -> AsyncEngine:
+        """An asynchronous engine of this database, through psycopg or aiosqlite.
+
+        It keeps no connection, so it belongs to no event loop: one that seeds and one that races may both use it.
+        """
+        if self._async_engine is None:
+            from sqlalchemy.ext.asyncio import create_async_engine  # only a test of coroutines needs it
+            from sqlalchemy.pool import NullPool
+
+            driver = "aiosqlite" if self.dialect == "sqlite" else "psycopg"
+            self._async_engine = create_async_engine(self.url_for(driver), poolclass=NullPool)
+        return self._async_engine
+
+    def url_for(self, driver: str) -> str:
+        """The SQLAlchemy URL with another driver of the same database: ``asyncpg``, ``psycopg``, ``aiosqlite``."""
+        named = self.sqlalchemy_url.set(drivername=f"{self.sqlalchemy_url.get_backend_name()}+{driver}")
+        return named.render_as_string(hide_password=False)
 
     @property
     def control(self) -> Control:

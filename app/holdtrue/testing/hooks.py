@@ -5,6 +5,7 @@ A party is known by a context variable, which tasks and ``to_thread`` inherit an
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 STRAY = (
     "a statement came from a thread that no party owns, so it could not be held (start threads with "
-    "contextvars.copy_context().run, or wire the function that the thread runs)"
+    "contextvars.copy_context().run, or in coroutines asyncio.to_thread, which does; or wire the function that the thread runs)"
 )
 
 
@@ -70,18 +71,23 @@ class Hooks:
         Raises:
             WrongDatabase: the wire leads to another database than the expected one.
         """
-        party = self._party(wire)
-        if party is None:
-            return
-        if not any(same_database(wire.url, one) for one in self.seen):
-            self.seen.append(wire.url)
-        if self.expected is not None and not same_database(wire.url, self.expected):
-            name = f"{wire.url.get_backend_name()} database {wire.url.database!r}"
-            reason = f"the code under test speaks to the {name}, not to the barrier database; give it db.url"
-            self.refused = WrongDatabase(reason)
-            raise self.refused
-        self._pids[wire.number] = wire.pid
-        self.scheduler.stop_before(party, statement, wire.pid, wire.number)
+        party = self._admit(wire)
+        if party is not None:
+            self.scheduler.stop_before(party, statement, wire.pid, wire.number)
+
+    async def stop_task(self, wire: Wire, statement: Statement) -> None:
+        """The same for an asynchronous driver: only the task that sends the statement sleeps.
+
+        Raises:
+            WrongDatabase: the wire leads to another database than the expected one.
+        """
+        party = self._admit(wire)
+        if party is not None:
+            await self.scheduler.stop_task_before(party, statement, wire.pid, wire.number)
+
+    def owe(self, connection: object, close: Callable[[], Awaitable[object]]) -> None:
+        """Close, when the race is over, what can only be closed on its loop."""
+        self.scheduler.loop.owe(id(connection), close)
 
     def ended(self, statement: Statement) -> None:
         """Remember the statement that ended."""
@@ -110,6 +116,21 @@ class Hooks:
     def has_strays(self, database: URL) -> bool:
         """Whether a thread that no party owns spoke to this database."""
         return any(same_database(url, database) for url in self.strays)
+
+    def _admit(self, wire: Wire) -> Party | None:
+        """The party that sends something through this wire, if one does."""
+        party = self._party(wire)
+        if party is None:
+            return None
+        if not any(same_database(wire.url, one) for one in self.seen):
+            self.seen.append(wire.url)
+        if self.expected is not None and not same_database(wire.url, self.expected):
+            name = f"{wire.url.get_backend_name()} database {wire.url.database!r}"
+            reason = f"the code under test speaks to the {name}, not to the barrier database; give it db.url"
+            self.refused = WrongDatabase(reason)
+            raise self.refused
+        self._pids[wire.number] = wire.pid
+        return party
 
     def _party(self, wire: Wire) -> Party | None:
         party = current_party.get()

@@ -15,6 +15,7 @@ from holdtrue.testing.barrier_databases import BarrierDatabase
 from holdtrue.testing.controls import Control
 from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.judgements import RaceReport
+from holdtrue.testing.loops import RaceLoop, beside_this_loop, of_another_loop
 from holdtrue.testing.policies import Series
 from holdtrue.testing.races import Race, refuse_left_open
 from holdtrue.testing.rules import Rule
@@ -65,6 +66,49 @@ class FrozenIncident:
             WrongDatabase: another engine, or code that speaks to another database.
         """
         __tracebackhide__ = True  # whoever reads the failure looks for a fault in the wired code, not in ours
+        loop = RaceLoop()
+        try:
+            return self._check(
+                run_a,
+                run_b,
+                db,
+                loop,
+                limits=limits or Limits(),
+                max_steps=max_steps,
+                external_lock=external_lock,
+                b_may_be_idle=b_may_be_idle,
+                pre_image=pre_image,
+            )
+        finally:
+            loop.close()
+
+    async def acheck(self, run_a: Run, run_b: Run, db: BarrierDatabase, **options: Any) -> RaceReport:  # noqa: ANN401
+        """:meth:`check` for a test that is a coroutine: the runs share its loop. ``options`` are those of ``check``."""
+        __tracebackhide__ = True
+        wanted: dict[str, Any] = {
+            "limits": Limits(),
+            "max_steps": 60,
+            "external_lock": False,
+            "b_may_be_idle": False,
+            "pre_image": None,
+            **options,
+        }
+        return await beside_this_loop(lambda loop: self._check(run_a, run_b, db, loop, **wanted))
+
+    def _check(
+        self,
+        run_a: Run,
+        run_b: Run,
+        db: BarrierDatabase,
+        loop: RaceLoop,
+        *,
+        limits: Limits,
+        max_steps: int,
+        external_lock: bool,
+        b_may_be_idle: bool,
+        pre_image: Run | None,
+    ) -> RaceReport:
+        __tracebackhide__ = True
         if db.dialect != self.incident.engine:
             raise WrongDatabase(
                 f"the incident is from {self.incident.engine} and is replayed there only; "
@@ -73,26 +117,27 @@ class FrozenIncident:
         control = db.control
         control.keep_baseline()
         rule = Rule(self.incident.invariant, self.incident.sql, self.incident.returns)
-        self._set_back(control, db, pre_image)
+        self._set_back(control, db, pre_image, loop)
         self._seed_holds(control, rule)
         note = self._observed_breaks(control, rule)
         for name, run, may_be_idle in (("A", run_a, False), ("B", run_b, b_may_be_idle)):
-            self._set_back(control, db, pre_image)
+            self._set_back(control, db, pre_image, loop)
             before, dangling = control.content(self._tables()), control.dangling()
-            played = _play_alone(control, db, run, name, limits or Limits())
+            played = _play_alone(StepScheduler(control.blocking(), limits, loop=loop), db, run, name)
             self._judge_alone(control, rule, name, played, before, may_be_idle=may_be_idle)
             self._refers_to_what_is_there(name, control.dangling() - dangling)
         report = Race(
             works={"A": lambda: run_a(db), "B": lambda: run_b(db)},
             rule=rule,
-            set_back=lambda: self._set_back(control, db, pre_image),
+            set_back=lambda: self._set_back(control, db, pre_image, loop),
             control=control,
             expected=db.sqlalchemy_url,
-            limits=limits or Limits(),
+            limits=limits,
             max_steps=max_steps,
             external_lock=external_lock,
             content=lambda: control.content(self._tables()),
-        ).assert_holds()
+        ).play(loop)
+        report.require()
         return RaceReport(report.verdict, report.reason + note, report.judged, report.steps)
 
     def _seed_holds(self, control: Control, rule: Rule) -> None:
@@ -140,13 +185,14 @@ class FrozenIncident:
             raise BarrierFailed(
                 Verdict.BOTH_FAILED,
                 f"run_{name.lower()} alone failed with {type(error).__name__}, so there is nothing to race"
+                + of_another_loop([error])
                 + (" (b_may_be_idle=True allows it)" if name == "B" else ""),
             ) from error
         if not played.steps[name]:
             raise BarrierFailed(
                 Verdict.NOT_REACHED,
                 f"run_{name.lower()} sent no statement that could be held: nothing was tested "
-                "(only synchronous SQLAlchemy engines are listened to)",
+                "(SQLAlchemy engines are listened to, and asyncpg and psycopg in coroutines)",
             )
         if control.content(self._tables()) == before:
             raise BarrierFailed(
@@ -165,7 +211,7 @@ class FrozenIncident:
                 " the seed, or insert in pre_image(db) what was there before the race"
             )
 
-    def _set_back(self, control: Control, db: BarrierDatabase, pre_image: Run | None) -> None:
+    def _set_back(self, control: Control, db: BarrierDatabase, pre_image: Run | None, loop: RaceLoop) -> None:
         __tracebackhide__ = True
         control.set_back()
         refusal = control.put(self.incident.seed, shift_from=self._shift())
@@ -174,7 +220,7 @@ class FrozenIncident:
                 Verdict.SCHEMA_MOVED_ON, f"the seed no longer loads: {refusal.reason}; promote a newer alert"
             )
         if pre_image is not None:
-            pre_image(db)
+            loop.settle(pre_image(db))
 
     def _shift(self) -> str:
         return clock_of(self.incident)
@@ -255,12 +301,13 @@ def _text(value: object) -> str:
     return value
 
 
-def _play_alone(control: Control, db: BarrierDatabase, run: Run, name: str, limits: Limits) -> Played:
-    scheduler = StepScheduler(control.blocking(), limits)
+def _play_alone(scheduler: StepScheduler, db: BarrierDatabase, run: Run, name: str) -> Played:
     hooks = Hooks(scheduler, db.sqlalchemy_url)
     with listening(hooks):
         played = scheduler.play(Series((name,)), {name: lambda: run(db)})
     if hooks.refused is not None:
         raise hooks.refused
+    if scheduler.loop.refused is not None:
+        raise scheduler.loop.refused
     refuse_left_open(played)
     return played

@@ -14,6 +14,7 @@ from holdtrue.testing.barrier_databases import BarrierDatabase, open_control
 from holdtrue.testing.controls import Control
 from holdtrue.testing.hooks import STRAY, Hooks
 from holdtrue.testing.judgements import Judged, RaceReport, how_held
+from holdtrue.testing.loops import RaceLoop, of_another_loop
 from holdtrue.testing.plans import Schedule, held, in_series
 from holdtrue.testing.policies import Point, Series
 from holdtrue.testing.rules import Rule, find_rule
@@ -22,6 +23,7 @@ from holdtrue.testing.verdicts import LeftOpen, NotWired, Verdict
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Engine
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
 Work = Callable[[], object]
 
@@ -36,7 +38,7 @@ class Race:
 
     works: Mapping[str, Work]
     rule: Rule
-    set_back: Callable[[], None]
+    set_back: Callable[[], object]
     control: Control | None = None
     expected: URL | None = None
     hold: Point | None = None
@@ -46,6 +48,7 @@ class Race:
     content: Callable[[], str] | None = None
     owns_control: bool = False
     played: bool = field(default=False, init=False)
+    _loop: RaceLoop = field(default_factory=RaceLoop, init=False)
     _asks: Blocking | None = field(default=None, init=False)
     _judged: list[Judged] = field(default_factory=list, init=False)
     _most: dict[str, int] = field(default_factory=dict, init=False)
@@ -61,15 +64,18 @@ class Race:
         __tracebackhide__ = True
         return self.play().require()
 
-    def play(self) -> RaceReport:
-        """Play the schedules up to the first that does not hold."""
+    def play(self, loop: RaceLoop | None = None) -> RaceReport:
+        """Play the schedules up to the first that does not hold. Coroutines run on ``loop``, or on one of our own."""
         self.played = True
+        self._loop = loop or RaceLoop()
         asked = replay.asked()
         try:
             report = self._series(asked) or self._sweep(asked)
             with suppress(LeftOpen):  # the verdict is known, and says more
-                self.set_back()
+                self._set_back()
         finally:
+            if loop is None:
+                self._loop.close()
             if self.owns_control and self.control is not None:
                 self.control.close()
                 self.control, self._asks = None, None
@@ -89,7 +95,7 @@ class Race:
             return self._report(
                 Verdict.NOT_REACHED,
                 f"party {' and party '.join(idle)} sent no statement that could be held: nothing was tested "
-                "(only synchronous SQLAlchemy engines are listened to)",
+                "(SQLAlchemy engines are listened to, and asyncpg and psycopg in coroutines)",
             )
         return None
 
@@ -129,16 +135,18 @@ class Race:
 
     def play_one(self, schedule: Schedule) -> Judged:
         """Set the database back, play one schedule and judge it."""
-        self.set_back()
+        self._set_back()
         before = self.content() if self.content is not None else ""
         if self._asks is None and self.control is not None:
             self._asks = self.control.blocking()
-        scheduler = StepScheduler(self._asks, self.limits, self.external_lock)
+        scheduler = StepScheduler(self._asks, self.limits, self.external_lock, self._loop)
         hooks = Hooks(scheduler, self.expected)
         with listening(hooks):
             played = scheduler.play(schedule.policy, self.works)
         if hooks.refused is not None:
             raise hooks.refused
+        if self._loop.refused is not None:
+            raise self._loop.refused
         for error in played.errors.values():
             if isinstance(error, NotWired):
                 raise error
@@ -153,6 +161,9 @@ class Race:
             refuse_left_open(played)
         self._judged.append(judged)
         return judged
+
+    def _set_back(self) -> None:
+        self._loop.settle(self.set_back())
 
     def _learn(self, hooks: Hooks) -> None:
         """Without a given database, the one that the parties used."""
@@ -182,6 +193,7 @@ class Race:
             kinds = ", ".join(f"{name} with {type(error).__name__}" for name, error in played.errors.items())
             whole = "both" if len(self.works) == 2 else "all"
             verdict, reason = Verdict.BOTH_FAILED, f"{whole} parties failed ({kinds}), so nothing was tested"
+            reason += of_another_loop(played.errors.values())
         elif self.content is not None and self.content() == before:
             verdict, reason = Verdict.BOTH_FAILED, "no party changed anything, so nothing was tested"
         else:
@@ -199,7 +211,7 @@ def race(
     b: Work,
     invariant: str,
     reset: Callable[[], object] | None = None,
-    db: BarrierDatabase | Engine | str | None = None,
+    db: BarrierDatabase | Engine | AsyncEngine | str | None = None,
     hold: Point | None = None,
     limits: Limits | None = None,
     max_steps: int = 60,
@@ -212,6 +224,9 @@ def race(
     parties need. ``db`` is where the invariant is asked; without it, the database that the parties use. A ``barrier_db`` is
     set back to how it is now before ``reset`` is called, so ``reset`` may be left out. Without ``hold`` each party is held at
     every one of its boundaries; with it, at that point.
+
+    A party may be a coroutine function, and so may ``reset``; they share an event loop in a thread of its own. Inside a running
+    loop use :func:`~holdtrue.testing.arace`.
 
     Raises:
         Refused: there is neither ``reset`` nor a ``barrier_db``.
@@ -232,9 +247,9 @@ def race(
         expected, control = db.sqlalchemy_url, db.control
         control.keep_baseline()
 
-        def set_back() -> None:
+        def set_back() -> object:
             db.control.set_back()
-            before()
+            return before()
 
     else:
         if reset is None:
@@ -245,8 +260,8 @@ def race(
             expected = make_url(db) if isinstance(db, str) else db.url
             control = open_control(expected)
 
-        def set_back() -> None:
-            before()
+        def set_back() -> object:
+            return before()
 
     made = Race(
         works=works,

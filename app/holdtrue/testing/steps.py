@@ -5,17 +5,27 @@ When the moving party hangs, the server is asked who blocks it; then the other o
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
+import inspect
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from holdtrue.testing.parties import Abandoned, Party, State, current_party
+from holdtrue.testing.gates import Gate, Stand, TaskGate, ThreadGate, here
+from holdtrue.testing.loops import RaceLoop
+from holdtrue.testing.parties import Abandoned, AbandonedTask, Party, State, current_party
 from holdtrue.testing.policies import Policy
 from holdtrue.testing.statements import Statement
 from holdtrue.testing.verdicts import Verdict
+
+LATE = (
+    "party {party} ended while a thread or task that it had started was still at work, before {statement}: "
+    "join the thread, await the task"
+)
+_PATIENCE = 0.05
 
 
 class Blocking(Protocol):
@@ -80,12 +90,14 @@ class StepScheduler:
     """Plays one schedule: parties under a policy. Use a new one for each.
 
     With ``external_lock`` a party may wait outside the database, for a lock that every process shares.
-    The hooks call :meth:`stop_before`, :meth:`ended`, :meth:`failed` and :meth:`gave_back` from the parties' threads.
+    The hooks call :meth:`stop_before`, :meth:`ended`, :meth:`failed` and :meth:`gave_back` from the parties' threads, and
+    :meth:`stop_task_before` from their tasks, which run on ``loop``.
     """
 
     blocking: Blocking | None
     limits: Limits = field(default_factory=Limits)
     external_lock: bool = False
+    loop: RaceLoop = field(default_factory=RaceLoop)
     parties: list[Party] = field(default_factory=list, init=False)
     lines: list[Line] = field(default_factory=list, init=False)
     changed: threading.Condition = field(default_factory=threading.Condition, init=False)
@@ -99,6 +111,34 @@ class StepScheduler:
 
     def stop_before(self, party: Party, statement: Statement, pid: int | None, connection: int) -> None:
         """Park the party before a statement or COMMIT until it is chosen; what nobody else could notice just goes on."""
+        if self.loop.is_here():
+            self.complain(Verdict.NOT_REACHED, self.loop.say_blocks(party.name))
+            raise Abandoned
+        if self._speaks(party, statement, pid, connection):
+            self._park(party, statement)
+
+    async def stop_task_before(self, party: Party, statement: Statement, pid: int | None, connection: int) -> None:
+        """The same for the task that runs here; its loop runs on."""
+        task = asyncio.current_task()
+        if task is not None and task is not party.task:
+            party.keep(task)
+            party.spoke.add(task)
+        if not self._speaks(party, statement, pid, connection):
+            return
+        gate = TaskGate()
+        stand = self._come(party, statement, gate)
+        if stand is not None:
+            try:
+                await gate.wait()
+            except asyncio.CancelledError:
+                with self.changed:
+                    party.leave(stand)
+                raise
+        if party.abandoned:
+            raise AbandonedTask
+
+    def _speaks(self, party: Party, statement: Statement, pid: int | None, connection: int) -> bool:
+        """Whether the party must stop here."""
         with self.changed:
             for other in self.parties:
                 if other is not party and connection in other.connections and other.state is not State.FINISHED:
@@ -110,28 +150,27 @@ class StepScheduler:
             party.connections.add(connection)
             if pid is not None:
                 party.pids.add(pid)
-        if statement.is_boundary:
-            self._park(party, statement)
-        else:
-            party.in_flight = statement
+            if not statement.is_boundary and party.in_flight is None:
+                party.in_flight, party.strand = statement, here()
+        return statement.is_boundary
 
     def ended(self, party: Party, statement: Statement) -> None:
         """A statement of the party is over."""
         with self.changed:
             party.completed = statement
-            party.in_flight = None
+            self._is_over(party)
 
     def failed(self, party: Party, what: str) -> None:
         """The database refused a statement of the party; ``what`` never carries values."""
         with self.changed:
-            party.in_flight = None
+            self._is_over(party)
             party.conflicts.append(what)
             self.lines.append(Line(party.name, f"! {what}"))
 
     def rolled_back(self, party: Party) -> None:
         """The party rolled back."""
         with self.changed:
-            party.in_flight = None
+            self._is_over(party)
             if party.started and not party.abandoned:
                 self.lines.append(Line(party.name, "ROLLBACK"))
 
@@ -141,7 +180,7 @@ class StepScheduler:
             for party in self.parties:
                 if connection in party.connections:
                     party.connections.discard(connection)
-                    party.in_flight = None
+                    self._is_over(party)
                     if pid is not None:
                         party.pids.discard(pid)
 
@@ -152,16 +191,30 @@ class StepScheduler:
                 self.trouble, self.reason = verdict, reason
 
     def _park(self, party: Party, statement: Statement | None) -> None:
-        with self.changed:
-            if party.abandoned:
-                raise Abandoned
-            party.at, party.in_flight, party.state = statement, None, State.READY
-            party.gate.clear()
-            self.changed.notify_all()
-        party.gate.wait()
+        gate = ThreadGate()
+        if self._come(party, statement, gate) is not None:
+            gate.wait()
         if party.abandoned:
             raise Abandoned
-        party.in_flight = statement
+
+    def _come(self, party: Party, statement: Statement | None, gate: Gate) -> Stand | None:
+        """Stand at a gate. While another statement of the party is in flight it waits behind that one: one at a time."""
+        with self.changed:
+            if party.abandoned:
+                return None
+            if party.state is State.FINISHED:
+                self.complain(Verdict.NOT_REACHED, LATE.format(party=party.name, statement=statement))
+                return None
+            stand = party.come(Stand(statement, gate, here()))
+            self.changed.notify_all()
+            return stand
+
+    def _is_over(self, party: Party) -> None:
+        """What was in flight is over; what waited behind it may move."""
+        party.in_flight = None
+        if party.waiting and party.state is not State.READY:
+            party.make_ready()
+            self.changed.notify_all()
 
     # -- the controller, in the test's own thread ---------------------------------------------------------------------
 
@@ -193,13 +246,19 @@ class StepScheduler:
             current_party.set(party)
             try:
                 self._park(party, None)
-                party.work()
+                done = party.work()
+                if inspect.isawaitable(done):
+                    self.loop.finish(party, done)
             except Abandoned:
                 pass
             except BaseException as error:  # noqa: BLE001  recorded and judged by the caller, in its own thread
-                party.error = error
+                party.error = None if party.abandoned else error
             with self.changed:
                 party.state = State.FINISHED
+                for stand in party.waiting:
+                    self.complain(Verdict.NOT_REACHED, LATE.format(party=party.name, statement=stand.statement))
+                    stand.gate.open()
+                party.waiting.clear()
                 party.kept = frozenset(party.pids)
                 party.pids.clear()
                 party.connections.clear()
@@ -218,7 +277,8 @@ class StepScheduler:
             )
         while self._settle():
             self._note()
-            ready = [party for party in self.parties if party.state is State.READY]
+            # Where all are blocked, what waits behind a blocked statement of a party may be what resolves it.
+            ready = self._in(State.READY) or [one for one in self._in(State.BLOCKED, State.STALLED) if one.waiting]
             if ready:
                 self._move(policy.choose(ready, self.parties))
             elif all(party.state is State.FINISHED for party in self.parties):
@@ -233,13 +293,17 @@ class StepScheduler:
 
     def _move(self, party: Party) -> None:
         with self.changed:
+            if not party.waiting:  # its task was cancelled this very moment
+                return
+            stand = party.waiting.popleft()
+            party.at, party.in_flight, party.strand = stand.statement, stand.statement, stand.strand
             self.lines.append(Line(party.name, "START" if party.at is None else str(party.at)))
             if party.at is not None:
                 party.steps += 1
             party.started = True
             party.waits_for = ""
             party.state, party.moved, party.idle_since = State.MOVING, time.monotonic(), None
-            party.gate.set()
+            stand.gate.open()
 
     def _settle(self) -> bool:
         """Wait until nobody moves: each is ready, finished, blocked or stalled. False when the deadline has passed."""
@@ -251,6 +315,7 @@ class StepScheduler:
             if not waiting:
                 return True
             edges = self._ask(waiting)
+            self.loop.feel()
             with self.changed:
                 for party in waiting:
                     self._judge(party, edges.get(party.name, ""), before)
@@ -275,10 +340,17 @@ class StepScheduler:
             return
         if party.state is State.BLOCKED:
             party.state, party.moved = State.MOVING, time.monotonic()
+        elif party.state is State.MOVING and party.waiting and self._is_quiet(party):
+            party.make_ready()
         elif party.state is State.MOVING and self._is_idle(party):
             party.state = State.STALLED
             if not self.external_lock:
                 self._say_stalled(party)
+
+    def _is_quiet(self, party: Party) -> bool:
+        """Whether what is in flight waits for the party itself, for a lock of its other connection say."""
+        long_since = time.monotonic() - party.moved > _PATIENCE
+        return long_since and not (self.blocking is not None and self.blocking.is_busy(party))
 
     def _is_idle(self, party: Party) -> bool:
         """Whether it has done nothing for long, here and on the server, while another party was under way.
@@ -304,6 +376,9 @@ class StepScheduler:
                 "(give the engine of the test pool_size=2 or more)",
             )
             return
+        if party.task is not None and self.loop.is_blocked(self.limits.stall):
+            self.complain(Verdict.STALLED, self.loop.say_blocks(party.name))
+            return
         where = party.where()
         self.complain(
             Verdict.STALLED,
@@ -325,7 +400,7 @@ class StepScheduler:
                     self.lines.append(Line(party.name, blocked if party.state is State.BLOCKED else stalled))
 
     def _past_deadline(self) -> bool:
-        if time.monotonic() < self._end:
+        if time.monotonic() < self._end and not self.loop.stopped:
             return False
         standing = ", ".join(
             f"{one.name} {one.state} at {one.in_flight or one.at or 'its start'}" for one in self.parties
@@ -339,8 +414,11 @@ class StepScheduler:
             left = [party for party in self.parties if party.state is not State.FINISHED]
             for party in left:
                 party.abandoned = True
-                party.gate.set()
+                for stand in party.waiting:
+                    stand.gate.open()
+                party.waiting.clear()
         for party in left:
+            self.loop.cancel(party)
             if self.blocking is not None and party.pids:
                 self.blocking.cancel(party)
         for party in self.parties:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from holdtrue.errors import MissingInstallSet
 from holdtrue.testing.hooks import Hooks, Wire
-from holdtrue.testing.statements import COMMIT, classify
+from holdtrue.testing.statements import COMMIT, Statement, classify
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection, ExceptionContext
+    from sqlalchemy.engine import AdaptedConnection, Connection, Engine, ExceptionContext
     from sqlalchemy.pool import ConnectionPoolEntry
 
 
@@ -60,13 +60,13 @@ class _Told:
         self._hooks = hooks
 
     def before(self, conn: Connection, _cursor: object, statement: str, *_rest: object) -> None:
-        self._hooks.stop(_wire(conn), classify(statement))
+        self._stop(conn, classify(statement))
 
     def after(self, _conn: Connection, _cursor: object, statement: str, *_rest: object) -> None:
         self._hooks.ended(classify(statement))
 
     def commit(self, conn: Connection) -> None:
-        self._hooks.stop(_wire(conn), COMMIT)
+        self._stop(conn, COMMIT)
 
     def rollback(self, _conn: Connection) -> None:
         self._hooks.rolled_back()
@@ -78,6 +78,23 @@ class _Told:
         if dbapi_connection is not None:
             self._hooks.gave_back(id(record.driver_connection))
 
+    def _stop(self, conn: Connection, statement: Statement) -> None:
+        wire = _wire(conn)
+        if not conn.dialect.is_async:
+            self._hooks.stop(wire, statement)
+            return
+        engine = conn.engine
+        self._hooks.owe(engine.pool, lambda: _dispose(engine))
+        # The public way back to the loop from a handler: this task alone sleeps.
+        adapted: AdaptedConnection = conn.connection.dbapi_connection  # type: ignore[assignment]
+        adapted.run_async(lambda _driver: self._hooks.stop_task(wire, statement))
+
+
+async def _dispose(engine: Engine) -> None:
+    from sqlalchemy.ext.asyncio import AsyncEngine  # whoever has an asynchronous engine has it
+
+    await AsyncEngine(engine).dispose()
+
 
 def _wire(conn: Connection) -> Wire:
     driver = conn.connection.driver_connection
@@ -87,6 +104,7 @@ def _wire(conn: Connection) -> Wire:
 def _backend_pid(connection: object) -> int | None:
     info = getattr(connection, "info", None)
     pid = getattr(info, "backend_pid", None)
-    if pid is None and hasattr(connection, "get_backend_pid"):
-        pid = connection.get_backend_pid()
+    for name in ("get_backend_pid", "get_server_pid"):
+        if pid is None and hasattr(connection, name):
+            pid = getattr(connection, name)()
     return pid if isinstance(pid, int) else None

@@ -1,0 +1,76 @@
+"""finds where threads and tasks stand in the user's own code"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterable, Iterator
+from types import FrameType
+from typing import Any
+
+_NOT_THEIRS = (
+    "/holdtrue/testing/",
+    "/threading.py",
+    "/selectors.py",
+    "/contextlib.py",
+    "/asyncio/",
+    "/concurrent/futures/",
+    "/site-packages/",
+    "/dist-packages/",
+)
+_POOLS = ("sqlalchemy/pool/impl.py", "sqlalchemy/util/queue.py", "asyncpg/pool.py", "psycopg_pool/pool_async.py")
+
+
+def in_their_code(frames: Iterable[FrameType]) -> str:
+    """The first frame of the user's own code: ``refunds.py:33 in issue_refund``; empty if there is none."""
+    for frame in frames:
+        name = _file(frame)
+        if not any(part in name for part in _NOT_THEIRS) and not name.startswith("<"):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+    return ""
+
+
+def in_a_pool(frames: Iterable[FrameType]) -> bool:
+    """Whether somebody there waits for a connection of a pool."""
+    return any(_file(frame).endswith(_POOLS) for frame in frames)
+
+
+def of_thread(ident: int | None) -> Iterator[FrameType]:
+    """The frames of a thread, the innermost first."""
+    yield from outwards(None if ident is None else sys._current_frames().get(ident))
+
+
+def outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame, and those below it."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def of_task(task: asyncio.Task[Any]) -> list[FrameType]:
+    """The frames in which a sleeping task waits, the innermost first; those of SQLAlchemy's greenlets among them."""
+    found: list[FrameType] = []
+    waits: Any = task.get_coro()
+    while waits is not None:
+        frame, waits = _step(waits)
+        if frame is None:
+            break
+        found.append(frame)
+        below = frame.f_locals
+        if frame.f_code.co_name == "greenlet_spawn":
+            inner = list(outwards(getattr(below.get("context"), "gr_frame", None)))
+            found.extend(reversed(inner))
+        elif frame.f_code.co_name in ("__aenter__", "__aexit__") and hasattr(below.get("self"), "gen"):
+            waits = below["self"].gen  # an ``asynccontextmanager``, whose generator is not shown as awaited
+    return found[::-1]
+
+
+def _step(waits: object) -> tuple[FrameType | None, Any]:
+    for kind, inner in (("cr", "cr_await"), ("ag", "ag_await"), ("gi", "gi_yieldfrom")):
+        if hasattr(waits, f"{kind}_frame"):
+            return getattr(waits, f"{kind}_frame"), getattr(waits, inner)
+    return None, None
+
+
+def _file(frame: FrameType) -> str:
+    return frame.f_code.co_filename.replace("\\", "/")
