@@ -13,7 +13,7 @@ import pytest
 
 from holdtrue.errors import SettingsRefused
 from holdtrue.model import Delivered, NotifierConfig, Option, Reason, Sample, Secret, Undelivered
-from holdtrue.notifiers import Notifier, build_notifier
+from holdtrue.notifiers import Gathering, Notifier, build_notifier
 from scenes.told import EPISODE, RESOLVED, parcel
 from servers.certificates import Authority, Files
 from servers.mail import PASSWORD, USER, MailStub
@@ -55,6 +55,25 @@ def bodies_of(message: EmailMessage) -> tuple[str, str]:
     assert isinstance(plain, EmailMessage)
     assert isinstance(html, EmailMessage)
     return plain.get_content(), html.get_content()
+
+
+def test_many_alerts_are_one_mail_with_a_list_and_a_repeat_has_the_same_identity(mail: MailStub) -> None:
+    """Semantics 7.3, 7.4; the two bodies say the same, and nothing in them is loaded."""
+    notifier = email_of(mail)
+    assert isinstance(notifier, Gathering)
+    name = "<img src=x onerror=alert(1)>"
+    found = [parcel(replace(EPISODE, id=1, invariant=name)), parcel(RESOLVED, Reason.RESOLVED, page_url="javascript:x")]
+    for _ in range(2):
+        assert notifier.deliver_group(found, ()) == Delivered()
+    first, again = mail.messages
+    assert first["Message-ID"] == again["Message-ID"]
+    assert first["Subject"].startswith("🔴 1 violated, 1 ended: ")
+    assert first["To"] == "a@example.com, b@example.com"
+    assert first["Auto-Submitted"] == "auto-generated"
+    plain, html = bodies_of(first)
+    assert all("Fired" in body and "Resolved" in body and "alerts/12" in body for body in (plain, html))
+    assert "javascript" not in plain + html
+    assert "<img" not in html
 
 
 def test_an_episode_is_one_thread_to_everybody(mail: MailStub) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from holdtrue.errors import SettingsRefused
-from holdtrue.model import Delivered, Mark, NotifierConfig, Outcome, Reason, Sample, Secret, Undelivered
+from holdtrue.model import Delivered, Mark, NotifierConfig, Outcome, Parcel, Reason, Sample, Secret, Undelivered
 from holdtrue.notifiers import KINDS as OFFERED
-from holdtrue.notifiers import Notifier, build_notifier, build_state_keeper
+from holdtrue.notifiers import Gathering, Notifier, build_notifier, build_state_keeper
 from scenes.told import EPISODE, KINDS, RESOLVED, UNCHECKED, Stand, notifier_at, parcel, standing
 from servers.stalling import stalling
 from telling import Service
@@ -189,6 +189,92 @@ def test_what_it_cannot_do_is_said_without_a_secret(stand: Stand) -> None:
     said = stand.notifier.describe_limits()
     assert bool(said) == (not (stand.notifier.kind == "slack" and hasattr(stand.notifier, "_token")))
     assert all(secret not in said for secret in stand.secrets)
+
+
+EACH_ALONE = ("webhook", "pagerduty")
+"""The kinds that are given every alert by itself."""
+
+
+@pytest.fixture(params=[one for one in KINDS if one not in EACH_ALONE])
+def gathering(request: pytest.FixtureRequest) -> Iterator[tuple[Stand, Gathering]]:
+    with standing(request.param) as made:
+        notifier = made.notifier
+        assert isinstance(notifier, Gathering)
+        yield made, notifier
+        assert made.problems() == []
+
+
+def test_the_others_have_no_word_for_many() -> None:
+    for kind in EACH_ALONE:
+        assert not isinstance(notifier_at(kind, 9), Gathering)
+
+
+def many(count: int = 50, **more: Any) -> list[Parcel]:
+    """As many as one message holds: of each three one is violated, one unchecked, one ended."""
+    found = []
+    for number in range(1, count + 1):
+        episode, reason = ((EPISODE, Reason.FIRED), (UNCHECKED, Reason.UNCHECKED), (RESOLVED, Reason.RESOLVED))[
+            number % 3
+        ]
+        episode = replace(episode, id=number, invariant=f"rule_{number:02}", **more)
+        page = f"https://holdtrue.example.com/alerts/{number}"
+        found.append(parcel(episode, reason, page_url=page, sample=Sample(("id",), (("x" * 400,),) * 9)))
+    return found
+
+
+def test_many_alerts_are_one_message_that_leaves_none_out(gathering: tuple[Stand, Gathering]) -> None:
+    """Semantics 7.4: what is violated stands before what nobody could look at, and that before what ended."""
+    stand, notifier = gathering
+    assert isinstance(notifier.deliver_group(many(), {"payments"}), Delivered)
+    [told] = stand.told()
+    assert all(f"rule_{number:02}" in told for number in range(1, 51))
+    assert all(f"/alerts/{number}" in told for number in range(1, 51))
+    assert told.index("rule_03") < told.index("rule_01") < told.index("rule_02")
+    assert "16 violated, 17 unchecked, 17 ended" in told
+    assert "no replica of it can be asked" in told or "unreachable: payments" in told
+    assert "Bcc" not in told
+
+
+def test_a_shared_message_that_is_told_again_says_so(gathering: tuple[Stand, Gathering]) -> None:
+    """Semantics 7.3."""
+    stand, notifier = gathering
+    found = many(7)
+    found[3] = replace(found[3], message=replace(found[3].message, marks=(Mark.MAY_BE_A_REPEAT,)))
+    assert isinstance(notifier.deliver_group(found, ()), Delivered)
+    assert "may be a repeat" in stand.told()[0]
+
+
+@pytest.mark.parametrize("trouble", ["busy", "pause", "refused", "lost"])
+def test_a_shared_message_fails_as_any_other(gathering: tuple[Stand, Gathering], trouble: Any) -> None:
+    stand, notifier = gathering
+    stand.trouble(trouble)
+    result = notifier.deliver_group(many(7), ())
+    assert isinstance(result, Undelivered)
+    assert result.permanent == (trouble == "refused")
+    assert all(secret not in result.sentence for secret in stand.secrets)
+
+
+def test_hostile_texts_of_many_alerts_stay_text_and_within_every_limit(gathering: tuple[Stand, Gathering]) -> None:
+    stand, notifier = gathering
+    for text in (*HOSTILE, "\U0001f4a5" * 9_000):
+        found = [
+            replace(
+                one,
+                episode=replace(one.episode, database=text, owner=text, invariant=text, acknowledged_by=text),
+                event=replace(one.event, detail=text),
+                description=text,
+                health_sentence=text,
+                page_url=text,
+                runbook_url=text,
+                links=((text, text),) * 20,
+            )
+            for one in many()
+        ]
+        assert isinstance(notifier.deliver_group(found, {text}), Delivered)
+    assert len(stand.told()) == len(HOSTILE) + 1
+    for told in stand.told():
+        assert "\x1b" not in told or stand.notifier.kind == "webhook"
+        assert all(str(number) in told for number in range(1, 51))
 
 
 @pytest.mark.parametrize(

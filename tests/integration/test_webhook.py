@@ -26,7 +26,7 @@ from holdtrue.notifiers import Notifier, body_schema, build_notifier
 from holdtrue.notifiers.connecting import tls_of
 from holdtrue.notifiers.posting import Posting
 from holdtrue.notifiers.webhook import Webhook
-from holdtrue.notifiers.webhook_body import body_of, sign
+from holdtrue.notifiers.webhook_body import body_of, group_body_of, sign
 from scenes.told import EPISODE, NOW, RESOLVED, notifier_at, parcel
 from servers.certificates import Authority
 from servers.hooks import SCHEMA, SECRET, HookStub, Reply
@@ -65,6 +65,15 @@ def test_each_event_is_a_signed_post_under_the_published_schema(hook: HookStub) 
     assert hook.paths[0] == "/hooks/path-of-the-hook?k=v"
 
 
+def test_many_alerts_are_one_body_with_each_as_it_would_be_alone() -> None:
+    found = [parcel(replace(EPISODE, id=number)) for number in range(3)]
+    body = json.loads(group_body_of(found, ()))
+    assert body["alerts"] == [json.loads(body_of(one)) for one in found]
+    assert len({one["key"] for one in (body, *body["alerts"])}) == 4
+    assert body["key"] == json.loads(group_body_of(found[::-1]))["key"]
+    assert body["key"] != json.loads(group_body_of(found[:2]))["key"]
+
+
 def test_the_key_is_the_episode_the_number_and_the_notifier(hook: HookStub) -> None:
     """Semantics 7.3: equal for each attempt, different for every other message."""
     hook.answers.append(Reply(500, after=True))
@@ -92,6 +101,9 @@ def test_the_published_schema_is_the_one_that_the_command_prints_and_refuses_wha
     assert valid(body)
     assert valid({**body, "added_later": 1})
     assert not valid({**body, "version": 2})
+    group = json.loads(group_body_of([parcel(), parcel(RESOLVED)]))
+    assert valid(group)
+    assert not valid({**group, "alerts": [body, {**body, "reason": "pigeon"}]})
     assert not valid({**body, "reason": "pigeon"})
     assert not valid({key: value for key, value in body.items() if key != "alert"})
 

@@ -30,7 +30,7 @@ from servers.mail import MailStub
 from servers.slack import HOOK_PATH, TOKEN, Answer, SlackStub
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
-KINDS = ("slack bot", "slack webhook", "webhook", "pagerduty", "email")
+KINDS = ("slack bot", "slack webhook", "webhook", "webhook group", "pagerduty", "email")
 
 Trouble = Literal["busy", "pause", "refused", "lost"]
 
@@ -102,6 +102,12 @@ def notifier_at(kind: str, port: int, name: str = "told", environ: Mapping[str, 
         "slack bot": (("token", Secret("${TOKEN}")), ("channel", "#payments"), ("api_url", f"{base}/api/")),
         "slack webhook": (("webhook_url", Secret("${HOOK}")),),
         "webhook": (("url", Secret("${URL}")), ("secret", Secret("${SIGN}")), ("allow_internal", True)),
+        "webhook group": (
+            ("url", Secret("${URL}")),
+            ("secret", Secret("${SIGN}")),
+            ("allow_internal", True),
+            ("group", True),
+        ),
         "pagerduty": (("routing_key", Secret("${KEY}")), ("api_url", f"{base}/v2/enqueue")),
         "email": (
             ("host", "127.0.0.1"),
@@ -154,7 +160,7 @@ def standing(kind: str, name: str = "told") -> Iterator[Stand]:
                 (),
             )
     else:
-        with HookStub() if kind == "webhook" else PagerDutyStub() as hook:
+        with HookStub() if kind.startswith("webhook") else PagerDutyStub() as hook:
             replies = {
                 "busy": Reply(503),
                 "pause": Reply(429, {"Retry-After": "7"}),

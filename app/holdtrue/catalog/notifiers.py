@@ -137,9 +137,10 @@ WEBHOOK: Final = Group(
             "Whether the address may be an internal one, plain `http`, or behind the environment's proxy.",
             "`false`",
         ),
+        Key("group", Flag(), "Whether many alerts at once come as one body, with a list under `alerts`.", "`false`"),
         Key("ca_file", _FILE, _AUTHORITIES, "the system's"),
     ),
-    {"webhook_url": "url", "address": "url", "signing_secret": "secret", "token": "secret"},
+    {"webhook_url": "url", "address": "url", "signing_secret": "secret", "token": "secret", "grouped": "group"},
 )
 
 PAGERDUTY: Final = Group(

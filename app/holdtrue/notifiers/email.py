@@ -1,4 +1,4 @@
-"""tells people by e-mail: one thread for each episode, over SMTP whose security is said"""
+"""tells people by e-mail: one thread for each episode, one list for many, over SMTP whose security is said"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import smtplib
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
 from typing import Final
@@ -14,6 +14,7 @@ from typing import Final
 from holdtrue.errors import SettingsRefused
 from holdtrue.model import Delivered, NotifierConfig, Parcel, Thread, Undelivered
 from holdtrue.notifiers.connecting import Line, tls_of
+from holdtrue.notifiers.email_list import list_of
 from holdtrue.notifiers.email_texts import identity, message_of
 from holdtrue.notifiers.notifier import MAY_HAVE_ARRIVED, Notifier
 from holdtrue.notifiers.options import secret_of, text_of
@@ -73,7 +74,7 @@ def build_email(config: NotifierConfig, environ: Mapping[str, str]) -> Notifier:
 
 
 class Email:
-    """Sends each event to all recipients as one message."""
+    """Sends each event to all recipients as one message, and many at once as one list."""
 
     kind = "email"
 
@@ -94,15 +95,23 @@ class Email:
     def deliver(self, parcel: Parcel) -> Delivered | Undelivered:
         """Send the event."""
         root = parcel.thread.reference if parcel.thread is not None else ""
+        return self._told(
+            lambda: message_of(parcel, sender=self._sender, to=self._to, root=root),
+            Thread("", root or identity(parcel, self._sender)),
+        )
+
+    def deliver_group(self, parcels: Sequence[Parcel], unreachable: Collection[str]) -> Delivered | Undelivered:
+        """Send one message that lists them all."""
+        return self._told(lambda: list_of(parcels, unreachable, sender=self._sender, to=self._to), None)
+
+    def _told(self, write: Callable[[], EmailMessage], thread: Thread | None) -> Delivered | Undelivered:
         try:
-            message = message_of(parcel, sender=self._sender, to=self._to, root=root)
-            refused = self._send(message)
+            refused = self._send(write())
         except SettingsRefused as problem:
             return Undelivered(f"the secret cannot be read: {problem.message}")
         except Exception as problem:  # noqa: BLE001 - the library raises whatever the network does; its text may hold a login
             return _undelivered(problem)
-        note = f"{refused} of {len(self._to)} recipients were refused" if refused else ""
-        return Delivered(Thread("", root or identity(parcel, self._sender)), note)
+        return Delivered(thread, f"{refused} of {len(self._to)} recipients were refused" if refused else "")
 
     def redraw(self, parcel: Parcel) -> Delivered | Undelivered:
         """Nothing: what was sent stays as it is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -26,7 +27,7 @@ from holdtrue.notifiers.wording import (
     subject,
 )
 
-_SUBJECT_LIMIT = 180
+SUBJECT_LIMIT = 180
 _TEXT_LIMIT = 2_000
 _CELL_LIMIT = 240
 _COLUMNS_SHOWN = 12
@@ -38,23 +39,34 @@ def message_of(parcel: Parcel, *, sender: str, to: tuple[str, ...], root: str) -
 
     The subject stays as it is while the episode lasts: some programs make a thread of equal subjects alone.
     """
-    message = EmailMessage(policy=SMTP)
     again = "Re: " if root else ""
     test = "TEST " if is_test(parcel) else ""
-    about = _fitted(f"{test}[{parcel.episode.severity}] {subject(parcel.episode)}", _SUBJECT_LIMIT)
-    message["Subject"] = f"{again}{about} (alert {parcel.episode.id})"
-    message["From"] = Address("Holdtrue", addr_spec=sender)
-    message["To"] = tuple(Address(addr_spec=one) for one in to)
-    message["Date"] = format_datetime(parcel.now)
-    message["Message-ID"] = identity(parcel, sender)
+    about = fitted(f"{test}[{parcel.episode.severity}] {subject(parcel.episode)}", SUBJECT_LIMIT)
+    message = addressed(f"{again}{about} (alert {parcel.episode.id})", sender, to, parcel.now, identity(parcel, sender))
     if root:
         message["In-Reply-To"] = root
         message["References"] = root
+    message["X-Holdtrue-Reason"] = parcel.event.reason.value if parcel.event.reason is not None else "event"
+    return filled(message, text_of(parcel), html_of(parcel))
+
+
+def addressed(about: str, sender: str, to: tuple[str, ...], now: datetime, identity: str) -> EmailMessage:
+    """An empty message with what stands at the head of all of ours; ``about`` is its subject, and fits on a line."""
+    message = EmailMessage(policy=SMTP)
+    message["Subject"] = about
+    message["From"] = Address("Holdtrue", addr_spec=sender)
+    message["To"] = tuple(Address(addr_spec=one) for one in to)
+    message["Date"] = format_datetime(now)
+    message["Message-ID"] = identity
     # So that no absence note answers, and a filter can tell what this is.
     message["Auto-Submitted"] = "auto-generated"
-    message["X-Holdtrue-Reason"] = parcel.event.reason.value if parcel.event.reason is not None else "event"
-    message.set_content(text_of(parcel), cte="quoted-printable")
-    message.add_alternative(html_of(parcel), subtype="html", cte="quoted-printable")
+    return message
+
+
+def filled(message: EmailMessage, text: str, html: str) -> EmailMessage:
+    """The message with its content, as plain text and as HTML."""
+    message.set_content(text, cte="quoted-printable")
+    message.add_alternative(html, subtype="html", cte="quoted-printable")
     return message
 
 
@@ -68,13 +80,13 @@ def identity(parcel: Parcel, sender: str) -> str:
 
 def text_of(parcel: Parcel) -> str:
     """The plain text."""
-    lines = [_fitted(sentence(parcel), _TEXT_LIMIT), ""]
+    lines = [fitted(sentence(parcel), _TEXT_LIMIT), ""]
     if parcel.health_sentence:
-        lines += [f"Now: {_fitted(parcel.health_sentence, _TEXT_LIMIT)}", ""]
+        lines += [f"Now: {fitted(parcel.health_sentence, _TEXT_LIMIT)}", ""]
     if parcel.description:
-        lines += [_fitted(parcel.description, _TEXT_LIMIT), ""]
+        lines += [fitted(parcel.description, _TEXT_LIMIT), ""]
     width = max(len(name) for name, _ in facts(parcel))
-    lines += [f"{name.ljust(width)}  {_fitted(value, 300)}" for name, value in facts(parcel)]
+    lines += [f"{name.ljust(width)}  {fitted(value, 300)}" for name, value in facts(parcel)]
     for row in _rows(parcel):
         lines += ["", *(f"  {name}: {value}" for name, value in row)]
     lines += [f"  {note}" for note in row_notes(parcel)]
@@ -116,7 +128,7 @@ def _rows(parcel: Parcel) -> list[list[tuple[str, str]]]:
     found = []
     for place, novelty in ranked:
         cells = list(zip(sample.columns, sample.rows[place], strict=False))
-        row = [(_fitted(name, 80), "NULL" if value is None else _fitted(value, _CELL_LIMIT)) for name, value in cells]
+        row = [(fitted(name, 80), "NULL" if value is None else fitted(value, _CELL_LIMIT)) for name, value in cells]
         more = [("+", f"{len(row) - _COLUMNS_SHOWN} more columns")] if len(row) > _COLUMNS_SHOWN else []
         label = [("row", novelty)] if novelty else []
         found.append([*label, *row[:_COLUMNS_SHOWN], *more])
@@ -129,8 +141,12 @@ def _ways(parcel: Parcel) -> list[tuple[str, str]]:
         ("Runbook", parcel.runbook_url),
         *parcel.links[:_LINKS_SHOWN],
     ]
-    # Only what is an address and nothing else: a client makes a link of whatever it is given.
-    return [(_fitted(label, 100), url) for label, url in named if re.fullmatch(r"https?://[!-~]{1,1500}", url)]
+    return [(fitted(label, 100), url) for label, url in named if is_address(url)]
+
+
+def is_address(url: str) -> bool:
+    """Only what is an address and nothing else: a client makes a link of whatever it is given."""
+    return re.fullmatch(r"https?://[!-~]{1,1500}", url) is not None
 
 
 def _foot(parcel: Parcel) -> str:
@@ -138,9 +154,9 @@ def _foot(parcel: Parcel) -> str:
 
 
 def _html(text: str, limit: int = _TEXT_LIMIT) -> str:
-    return escape(_fitted(text, limit))
+    return escape(fitted(text, limit))
 
 
-def _fitted(text: str, limit: int) -> str:
+def fitted(text: str, limit: int) -> str:
     """On one line, with control characters written out, so that nothing begins a header or repaints the text."""
     return literal(excerpt(" ".join(text.split()), limit))

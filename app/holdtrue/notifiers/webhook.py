@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from ipaddress import ip_address
 
 import httpx2
@@ -14,13 +15,13 @@ from holdtrue.notifiers.connecting import tls_of
 from holdtrue.notifiers.notifier import Notifier
 from holdtrue.notifiers.options import text_of, wanted_secret
 from holdtrue.notifiers.posting import Posting, Unanswered, as_refusal, as_silence
-from holdtrue.notifiers.webhook_body import body_of, key_of, sign
+from holdtrue.notifiers.webhook_body import body_of, group_body_of, group_key_of, key_of, sign
 
 _WHO = "the webhook"
 
 
 def build_webhook(config: NotifierConfig, environ: Mapping[str, str]) -> Notifier:
-    """A webhook: ``url`` and ``secret``; ``allow_internal`` also allows plain ``http``.
+    """A webhook: ``url`` and ``secret``; ``allow_internal`` also allows plain ``http``; ``group`` takes many alerts at once.
 
     Raises:
         SettingsRefused: a secret cannot be read, or the address is none that may be asked.
@@ -29,7 +30,8 @@ def build_webhook(config: NotifierConfig, environ: Mapping[str, str]) -> Notifie
     allow_internal = config.option("allow_internal") is True
     _check(config.name, url(), allow_internal=allow_internal)
     posting = Posting(guarded=not allow_internal, tls=tls_of(config.name, text_of(config, "ca_file")))
-    return Webhook(config.name, url, secret, posting)
+    made = GroupedWebhook if config.option("group") is True else Webhook
+    return made(config.name, url, secret, posting)
 
 
 def _check(name: str, url: str, *, allow_internal: bool) -> None:
@@ -78,12 +80,12 @@ class Webhook:
 
     def deliver(self, parcel: Parcel) -> Delivered | Undelivered:
         """Post the event."""
+        return self._post(lambda: body_of(parcel), key_of(parcel), parcel.now)
+
+    def _post(self, write: Callable[[], bytes], key: str, now: datetime) -> Delivered | Undelivered:
         try:
-            body = body_of(parcel)
-            headers = {
-                "idempotency-key": key_of(parcel),
-                "holdtrue-signature": sign(body, self._secret(), parcel.now),
-            }
+            body = write()
+            headers = {"idempotency-key": key, "holdtrue-signature": sign(body, self._secret(), now)}
             answer = self._posting.post(self._url(), body, headers)
         except SettingsRefused as problem:
             return Undelivered(f"the secret cannot be read: {problem.message}")
@@ -96,3 +98,15 @@ class Webhook:
     def redraw(self, parcel: Parcel) -> Delivered | Undelivered:  # noqa: ARG002 - there is nothing it could change
         """Nothing: a body carries the alert's events by number, so a late one is told from a newer one."""
         return Delivered(note="a webhook cannot take back what it was told")
+
+
+class GroupedWebhook(Webhook):
+    """Posts many alerts at once as one body: only where the other side was made for that, since it has to read a list."""
+
+    def describe_limits(self) -> str:
+        """What it cannot do."""
+        return "a webhook may be told an event twice: it has to tell repeats by the key of each alert in a body"
+
+    def deliver_group(self, parcels: Sequence[Parcel], unreachable: Collection[str]) -> Delivered | Undelivered:
+        """Post one body that lists them all."""
+        return self._post(lambda: group_body_of(parcels, unreachable), group_key_of(parcels), parcels[0].now)

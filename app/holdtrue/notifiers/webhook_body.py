@@ -2,39 +2,85 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from holdtrue.model import AlertState, Ending, Parcel, Reason, Sample, Subject
 from holdtrue.model.masking import excerpt
+from holdtrue.notifiers.gathered import gathered
 from holdtrue.notifiers.wording import is_test, marks, said, shown_rows
 
 VERSION: Final = 1
 ROWS_SHOWN: Final = 20
 BODY_LIMIT: Final = 64 * 1024
-"""The longest body, in bytes; rows are left out, and counted, so that it is kept."""
+"""The longest body of one alert, in bytes; rows are left out, and counted, so that it is kept."""
+GROUP_LIMIT: Final = 256 * 1024
+"""The longest body of many alerts; rows are left out first, then links, then texts are cut. No alert is left out."""
 
 _COLUMNS_SHOWN = 30
 _CELL_LIMIT = 500
-_TEXT_LIMIT = 2_000
-_LINKS_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """How much of an alert is shown: rows, links, and letters of a text."""
+
+    rows: int
+    links: int = 10
+    text: int = 2_000
+
+
+_ALONE = tuple(_Room(rows) for rows in (20, 10, 5, 2, 1, 0))
+_TOGETHER = (_Room(5), _Room(1), _Room(0), _Room(0, 0, 500), _Room(0, 0, 120), _Room(0, 0, 24))
 
 
 def body_of(parcel: Parcel) -> bytes:
     """The body, as it is signed and sent: JSON in ASCII. It shows the episode at the moment of sending; rows are masked."""
-    shown = ROWS_SHOWN
-    while True:
-        content = json.dumps(_message(parcel, shown), ensure_ascii=True, separators=(",", ":")).encode("ascii")
-        if len(content) <= BODY_LIMIT or shown == 0:
-            return content
-        shown //= 2
+    return _fitting(_ALONE, lambda room: _message(parcel, room), BODY_LIMIT)
+
+
+def group_body_of(parcels: Sequence[Parcel], unreachable: Collection[str] = ()) -> bytes:
+    """The body of many alerts: each of them under ``alerts`` as it would be alone, what is violated first."""
+    seen = gathered(parcels, unreachable)
+
+    def group(room: _Room) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "key": group_key_of(parcels),
+            "test": any(is_test(one) for one in parcels),
+            "sent_at": _moment(parcels[0].now),
+            "said": seen.headline,
+            "unreachable": sorted({_text(one.database) for one in seen.blind if one.database in unreachable}),
+            "alerts": [_message(one, room) for one in seen.all],
+        }
+
+    return _fitting(_TOGETHER, group, GROUP_LIMIT)
+
+
+def _fitting(rooms: Sequence[_Room], write: Callable[[_Room], dict[str, Any]], limit: int) -> bytes:
+    """As much as fits; the last room is taken in any case."""
+    content = b""
+    for room in rooms:
+        content = json.dumps(write(room), ensure_ascii=True, separators=(",", ":")).encode("ascii")
+        if len(content) <= limit:
+            break
+    return content
 
 
 def key_of(parcel: Parcel) -> str:
     """The message's key: equal for every attempt to tell this event, different for every other event (semantics 7.3)."""
     return f"{parcel.message.episode}-{parcel.message.number}-{parcel.message.notifier}"
+
+
+def group_key_of(parcels: Sequence[Parcel]) -> str:
+    """The key of a body of many alerts: equal for just these events."""
+    all_of_them = "\n".join(sorted(key_of(one) for one in parcels))
+    return f"group-{hashlib.sha256(all_of_them.encode()).hexdigest()[:32]}"
 
 
 def sign(body: bytes, secret: str, at: datetime) -> str:
@@ -44,29 +90,37 @@ def sign(body: bytes, secret: str, at: datetime) -> str:
     return f"t={seconds},v1={code}"
 
 
-def _message(parcel: Parcel, rows: int) -> dict[str, Any]:
+def _message(parcel: Parcel, room: _Room) -> dict[str, Any]:
     episode, event = parcel.episode, parcel.event
+
+    def cut(text: str) -> str:
+        return _text(text, room.text)
+
+    def address(url: str) -> str:
+        # Half an address leads nowhere.
+        return _text(url) if len(url) <= room.text or room.text >= 2_000 else ""
+
     return {
         "version": VERSION,
         "key": key_of(parcel),
         "test": is_test(parcel),
         "sent_at": _moment(parcel.now),
         "reason": event.reason.value if event.reason is not None else event.name,
-        "said": _text(said(parcel)),
-        "detail": _text(event.detail),
+        "said": cut(said(parcel)),
+        "detail": cut(event.detail),
         "event_at": _moment(event.at),
         "marks": marks(parcel),
-        "verdict": _text(parcel.health_sentence),
+        "verdict": cut(parcel.health_sentence),
         "alert": {
             "id": episode.id,
             "event": event.number,
             "subject": episode.subject.value,
             "state": episode.state.value,
             "ending": episode.ending.value if episode.ending is not None else None,
-            "invariant": _text(episode.invariant),
-            "database": _text(episode.database),
+            "invariant": cut(episode.invariant),
+            "database": cut(episode.database),
             "severity": episode.severity,
-            "owner": _text(episode.owner),
+            "owner": cut(episode.owner),
             "opened_at": _moment(episode.opened_at),
             "fired_at": _moment(episode.fired_at),
             "ended_at": _moment(episode.ended_at),
@@ -74,13 +128,13 @@ def _message(parcel: Parcel, rows: int) -> dict[str, Any]:
             "count_complete": episode.count_complete,
             "peak": episode.peak,
             "follows": episode.follows,
-            "acknowledged_by": _text(episode.acknowledged_by),
+            "acknowledged_by": cut(episode.acknowledged_by),
         },
-        "description": _text(parcel.description),
-        "page_url": _text(parcel.page_url),
-        "runbook_url": _text(parcel.runbook_url),
-        "links": [{"label": _text(label), "url": _text(url)} for label, url in parcel.links[:_LINKS_SHOWN]],
-        "sample": _sample(parcel, parcel.sample, rows),
+        "description": cut(parcel.description),
+        "page_url": address(parcel.page_url),
+        "runbook_url": address(parcel.runbook_url),
+        "links": [{"label": cut(label), "url": cut(url)} for label, url in parcel.links[: room.links]],
+        "sample": _sample(parcel, parcel.sample, room.rows),
     }
 
 
@@ -106,7 +160,7 @@ def _sample(parcel: Parcel, sample: Sample | None, rows: int) -> dict[str, Any] 
     }
 
 
-def _text(text: str, limit: int = _TEXT_LIMIT) -> str:
+def _text(text: str, limit: int = 2_000) -> str:
     """Cut, and without halves of letters that no other language reads."""
     return excerpt(text, limit).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -177,10 +231,32 @@ def body_schema() -> dict[str, Any]:
         "links": {"type": "array", "items": _object({"label": text, "url": text})},
         "sample": {"oneOf": [{"type": "null"}, _object(sample)], "description": "Some of the rows, masked."},
     }
+    group = {
+        "version": {"const": VERSION},
+        "key": {"type": "string", "description": "Equal for every attempt to tell just these alerts."},
+        "test": {"type": "boolean"},
+        "sent_at": moment,
+        "said": {"type": "string", "description": "How many of what, in words."},
+        "unreachable": {
+            "type": "array",
+            "items": text,
+            "description": "Databases of these alerts of which no replica can be asked.",
+        },
+        "alerts": {
+            "type": "array",
+            "minItems": 2,
+            "items": {"$ref": "#/$defs/message"},
+            "description": "Each as it would be alone, with a key of its own: act once for each of these keys.",
+        },
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Holdtrue: the body of a webhook",
-        **_object(message),
+        "description": "One alert; or many, under `alerts`, for a webhook with `group: true` alone.",
+        "if": {"required": ["alerts"]},
+        "then": {"$ref": "#/$defs/group"},
+        "else": {"$ref": "#/$defs/message"},
+        "$defs": {"message": _object(message), "group": _object(group)},
     }
 
 
