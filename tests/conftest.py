@@ -41,7 +41,7 @@ def pytest_configure() -> None:
 @pytest.fixture(scope="session")
 def postgres_primary() -> Iterator[PostgresPrimary]:
     """A real primary for the session, commit timestamps on. Do not stop it: use ``servers.postgres.started`` for that."""
-    primary = PostgresPrimary(settings={"track_commit_timestamp": "on"})
+    primary = PostgresPrimary(settings={"track_commit_timestamp": "on", "deadlock_timeout": "100ms"})
     try:
         primary.start()
         yield primary

@@ -89,7 +89,7 @@ def wrong_repeatable_read(engine: Engine) -> None:
 
 def wrong_sleep(engine: Engine) -> None:
     with engine.begin() as connection:
-        time.sleep(0.01)
+        time.sleep(0.002)
         read_then_insert(connection)
 
 

@@ -317,9 +317,8 @@ class StepScheduler:
             edges = self._ask(waiting)
             self.loop.feel()
             with self.changed:
-                for party in waiting:
-                    self._judge(party, edges.get(party.name, ""), before)
-                if not self._in(State.MOVING):
+                known = [self._judge(party, edges.get(party.name, ""), before) for party in waiting]
+                if all(known) and not self._in(State.MOVING):
                     return True
             if self._past_deadline():
                 return False
@@ -329,15 +328,17 @@ class StepScheduler:
         worth = [one for one in waiting if one.state is not State.MOVING or now - one.moved > self.limits.grace]
         return self.blocking.waits(self.parties) if worth and self.blocking is not None else {}
 
-    def _judge(self, party: Party, waits_for: str, before: Mapping[str, tuple[State, int]]) -> None:
+    def _judge(self, party: Party, waits_for: str, before: Mapping[str, tuple[State, int]]) -> bool:
+        """Say where the party stands; False if the server has to be asked again."""
         if party.state in (State.READY, State.FINISHED):
-            return
+            return True
         if waits_for:
-            # What was true of a party that moved while the server was asked may be over by now: ask again.
-            if before[waits_for][0] is not State.MOVING and before[waits_for] == self._standing(waits_for):
-                party.state, party.waits_for = State.BLOCKED, waits_for
-                self._blocked = True
-            return
+            # What was true of a party that moved while the server was asked may be over by now.
+            if before[waits_for][0] is State.MOVING or before[waits_for] != self._standing(waits_for):
+                return False
+            party.state, party.waits_for = State.BLOCKED, waits_for
+            self._blocked = True
+            return True
         if party.state is State.BLOCKED:
             party.state, party.moved = State.MOVING, time.monotonic()
         elif party.state is State.MOVING and party.waiting and self._is_quiet(party):
@@ -346,6 +347,7 @@ class StepScheduler:
             party.state = State.STALLED
             if not self.external_lock:
                 self._say_stalled(party)
+        return True
 
     def _is_quiet(self, party: Party) -> bool:
         """Whether what is in flight waits for the party itself, for a lock of its other connection say."""
