@@ -16,6 +16,8 @@ from servers.postgres import FreshDatabase, PostgresPrimary, PostgresStandby, To
 
 _numbers = itertools.count(1)
 
+collect_ignore = ["strangers"]  # repositories of others: their tests run in clones, by pytest processes of their own
+
 # No deadline: a busy machine is not a wrong answer. Examples are drawn alike on every run: a failure is never a surprise.
 settings.register_profile(
     "holdtrue", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], database=None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdtrue.errors import MissingInstallSet
+from holdtrue.testing.redirecting import every_engine_leads_to
 from holdtrue.testing.verdicts import NotWired
 
 Schema = Callable[[str], object]
@@ -61,7 +62,7 @@ class AlembicSchema:
             raise MissingInstallSet("schema_from_alembic needs alembic", remedy="pip install alembic") from error
         config = Config(str(self.ini))
         config.set_main_option("sqlalchemy.url", url.replace("%", "%%"))
-        with _environment(self.variable, url):
+        with _environment(self.variable, url), every_engine_leads_to(url):
             command.upgrade(config, self.revision)
 
 

@@ -1,0 +1,85 @@
+"""What is to be known of each of these services to play its story: how to deploy it, how to break its rule, how to wire it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx2
+import yaml
+
+Body = dict[str, Any]
+
+
+class Story(Protocol):
+    """One service. ``subjects`` are what two callers can quarrel about; a quarrel over one leaves the others as they are."""
+
+    name: str
+    driver: str
+    migrate: tuple[str, ...]
+    serve: tuple[str, ...]
+    imports: str
+    fixes: tuple[str, ...]
+
+    def prepare(self, client: httpx2.Client, count: int) -> list[Any]:
+        """Make so many subjects."""
+        ...
+
+    def call(self, subject: Any, caller: int) -> tuple[str, Body]:
+        """What one caller posts, and where."""
+        ...
+
+    def parties(self, observed: Mapping[str, Mapping[str, str]]) -> tuple[str, str]:
+        """The line for A and the line for B, by the first observed row of each table."""
+        ...
+
+
+@dataclass(frozen=True)
+class Boxoffice:
+    """FastAPI, synchronous SQLAlchemy and alembic: two callers find no booking of a seat, and both book it."""
+
+    name: str = "boxoffice"
+    driver: str = "postgresql+psycopg"
+    migrate: tuple[str, ...] = ("-m", "alembic", "upgrade", "head")
+    serve: tuple[str, ...] = ("-m", "uvicorn", "boxoffice.main:app", "--port", "0", "--no-access-log")
+    imports: str = (
+        "from fastapi.testclient import TestClient\n\nfrom boxoffice.bookings import book_seat\n"
+        "from boxoffice.database import SessionLocal\nfrom boxoffice.main import app"
+    )
+    fixes: tuple[str, ...] = ("lock_the_seat", "unique_index")
+
+    def prepare(self, client: httpx2.Client, count: int) -> list[Any]:
+        seats = [f"A{one}" for one in range(count)]
+        body = {"film": "Stalker", "starts_at": "2026-12-24T20:00:00Z", "seats": seats}
+        return [one["id"] for one in client.post("/screenings", json=body).raise_for_status().json()["seats"]]
+
+    def call(self, subject: Any, caller: int) -> tuple[str, Body]:
+        return "/bookings", {"seat_id": subject, "email": f"{caller}@example.com"}
+
+    def parties(self, observed: Mapping[str, Mapping[str, str]]) -> tuple[str, str]:
+        seat = int(observed["bookings"]["seat_id"])
+        return (
+            f'with SessionLocal() as session: book_seat(session, {seat}, "ada@example.com")',
+            f'TestClient(app).post("/bookings", json={{"seat_id": {seat}, "email": "bob@example.com"}})',
+        )
+
+
+STORIES: tuple[Story, ...] = (Boxoffice(),)
+
+
+def rule_of(repository: Path) -> str:
+    """The text of a repository's one invariant."""
+    (file,) = (repository / "invariants").glob("*.yaml")
+    (invariant,) = yaml.safe_load(file.read_text())["invariants"]
+    return str(invariant["sql"])
+
+
+def wired(test: str, story: Story, observed: Mapping[str, Mapping[str, str]]) -> str:
+    """The test file with what a person adds: imports, and one line for each party."""
+    lines = iter(story.parties(observed))
+    text, parties = re.subn(r"^    raise NotWired\(.*\)$", lambda _: f"    {next(lines)}", test, flags=re.MULTILINE)
+    assert parties == 2, "the scaffold has two parties"
+    return text.replace("from holdtrue.testing import", f"{story.imports}\n\nfrom holdtrue.testing import", 1)
