@@ -11,8 +11,8 @@ import psycopg
 
 from holdtrue.testing import BarrierDatabase, Limits, Race, Verdict
 from holdtrue.testing.plans import held
+from holdtrue.testing.played import Line
 from holdtrue.testing.rules import Rule
-from holdtrue.testing.steps import Line
 from racy.table import Row
 
 SET_BACK = "DELETE FROM refunds; DELETE FROM credit_log; UPDATE accounts SET credit_balance_eur = 0, version = 0"

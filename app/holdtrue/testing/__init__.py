@@ -4,10 +4,10 @@ from holdtrue.testing.async_races import AsyncRace, arace
 from holdtrue.testing.barrier_databases import BarrierDatabase
 from holdtrue.testing.incidents import FrozenIncident, load_incident
 from holdtrue.testing.judgements import RaceReport
+from holdtrue.testing.played import Limits
 from holdtrue.testing.policies import after_read, before_commit, before_write, step
 from holdtrue.testing.races import Race, race
 from holdtrue.testing.schemas import schema_from_alembic, schema_from_sql_file
-from holdtrue.testing.steps import Limits
 from holdtrue.testing.verdicts import BadSeed, BarrierFailed, LeftOpen, NotWired, Verdict, WrongDatabase
 
 __all__ = [

@@ -16,10 +16,11 @@ from holdtrue.testing.controls import Control
 from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.judgements import RaceReport
 from holdtrue.testing.loops import RaceLoop, beside_this_loop, of_another_loop
+from holdtrue.testing.played import Limits, Played
 from holdtrue.testing.policies import Series
 from holdtrue.testing.races import Race, refuse_left_open
 from holdtrue.testing.rules import Rule
-from holdtrue.testing.steps import Limits, Played, StepScheduler
+from holdtrue.testing.steps import StepScheduler
 from holdtrue.testing.verdicts import BadSeed, BarrierFailed, NotWired, Verdict, WrongDatabase
 
 Run = Callable[[BarrierDatabase], object]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from holdtrue.testing import replay
 from holdtrue.testing.plans import Schedule
-from holdtrue.testing.steps import Played
+from holdtrue.testing.played import Played
 from holdtrue.testing.verdicts import BarrierFailed, How, Verdict
 
 

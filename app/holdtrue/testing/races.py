@@ -16,9 +16,10 @@ from holdtrue.testing.hooks import STRAY, Hooks
 from holdtrue.testing.judgements import Judged, RaceReport, how_held
 from holdtrue.testing.loops import RaceLoop, of_another_loop
 from holdtrue.testing.plans import Schedule, held, in_series
+from holdtrue.testing.played import Limits, Played
 from holdtrue.testing.policies import Point, Series
 from holdtrue.testing.rules import Rule, find_rule
-from holdtrue.testing.steps import Blocking, Limits, Played, StepScheduler
+from holdtrue.testing.steps import Blocking, StepScheduler
 from holdtrue.testing.verdicts import LeftOpen, NotWired, Verdict
 
 if TYPE_CHECKING:

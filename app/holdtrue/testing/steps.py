@@ -17,6 +17,7 @@ from typing import Protocol
 from holdtrue.testing.gates import Gate, Stand, TaskGate, ThreadGate, here
 from holdtrue.testing.loops import RaceLoop
 from holdtrue.testing.parties import Abandoned, AbandonedTask, Party, State, current_party
+from holdtrue.testing.played import Limits, Line, Played
 from holdtrue.testing.policies import Policy
 from holdtrue.testing.statements import Statement
 from holdtrue.testing.verdicts import Verdict
@@ -44,45 +45,6 @@ class Blocking(Protocol):
 
     def has_left_open(self, party: Party) -> bool:
         """Whether a connection that the finished party kept is still in a transaction."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds, in seconds.
-
-    ``poll`` between two questions to the server, ``grace`` before the first one. A party that reached no boundary for
-    ``stall``, and then for as long again did nothing on the server, waits outside the database. ``deadline`` is for one
-    schedule.
-    """
-
-    poll: float = 0.002
-    grace: float = 0.004
-    stall: float = 0.75
-    deadline: float = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a schedule, in time order."""
-
-    party: str
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
-class Played:
-    """What came of one schedule. ``trouble`` is set where nothing can be said about the rule, with its reason in words."""
-
-    lines: tuple[Line, ...]
-    errors: Mapping[str, BaseException]
-    reached: bool
-    steps: Mapping[str, int]
-    blocked: bool
-    inferred: bool
-    conflicts: tuple[str, ...]
-    trouble: Verdict | None = None
-    reason: str = ""
-    left_open: tuple[str, ...] = ()
 
 
 @dataclass

@@ -1,0 +1,47 @@
+"""what comes of one schedule: its lines in time order, its errors, and the bounds it was played within"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdtrue.testing.verdicts import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds, in seconds.
+
+    ``poll`` between two questions to the server, ``grace`` before the first one. A party that reached no boundary for
+    ``stall``, and then for as long again did nothing on the server, waits outside the database. ``deadline`` is for one
+    schedule.
+    """
+
+    poll: float = 0.002
+    grace: float = 0.004
+    stall: float = 0.75
+    deadline: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a schedule, in time order."""
+
+    party: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of one schedule. ``trouble`` is set where nothing can be said about the rule, with its reason in words."""
+
+    lines: tuple[Line, ...]
+    errors: Mapping[str, BaseException]
+    reached: bool
+    steps: Mapping[str, int]
+    blocked: bool
+    inferred: bool
+    conflicts: tuple[str, ...]
+    trouble: Verdict | None = None
+    reason: str = ""
+    left_open: tuple[str, ...] = ()
