@@ -54,8 +54,8 @@ CODE = {
     "serializable": "from racy import duplicate; duplicate.right_serializable(db.engine)",
     "unique_index": "from racy import duplicate; duplicate.right_unique_index(db.engine)",
     "reading_only": "from sqlalchemy import text\n    with db.engine.begin() as c: c.execute(text('SELECT 1 FROM refunds'))",
-    "not_listened_to": "import psycopg\n    with psycopg.connect(db.libpq_url) as c: c.execute("
-    "\"INSERT INTO refunds (dispute_id, amount_eur, state) VALUES ('dsp_1', 40, 'failed')\")",
+    "not_listened_to": "from psycopg import pq\n    c = pq.PGconn.connect(db.libpq_url.encode()); c.exec_("
+    "b\"INSERT INTO refunds (dispute_id, amount_eur, state) VALUES ('dsp_1', 40, 'failed')\"); c.finish()",
     "another_thread": "import threading; from racy import duplicate\n"
     "    t = threading.Thread(target=duplicate.buggy, args=(db.engine,)); t.start(); t.join()",
     "one_connection": "from racy import duplicate; from sqlalchemy import create_engine\n"

@@ -37,9 +37,10 @@ WHERE a.credit_balance_eur <> l.total
 
 
 def build(url: str, *, unique: bool = False) -> None:
-    """The schema on PostgreSQL with its rows."""
+    """The schema with its rows, on the engine of the URL."""
     engine = create_engine(url)
-    statements = [one for one in POSTGRESQL.split(";") if one.strip()]
+    text = SQLITE if url.startswith("sqlite") else POSTGRESQL
+    statements = [one for one in text.split(";") if one.strip()]
     with engine.begin() as connection:
         for statement in (*statements, *ROWS, *([UNIQUE] if unique else [])):
             connection.exec_driver_sql(statement)

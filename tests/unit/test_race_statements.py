@@ -23,6 +23,8 @@ from holdtrue.testing.statements import COMMIT, classify
         ("SELECT 'insert into secrets', $$ FROM hidden $$ -- FROM comment\n FROM a", {"a"}, set()),
         ("INSERT OR REPLACE INTO a VALUES (1)", set(), {"a"}),
         ("TRUNCATE TABLE a", set(), {"a"}),
+        ("COPY shop.a (id, x) FROM STDIN", set(), {"a"}),
+        ("COPY a TO STDOUT", {"a"}, set()),
         ("WITH x AS (DELETE FROM a RETURNING *) SELECT * FROM x", {"x"}, {"a"}),
     ],
 )
@@ -38,6 +40,7 @@ def test_tables_are_found_outside_of_strings_and_comments(sql: str, reads: set[s
         ("SAVEPOINT one", False, "SAVEPOINT"),
         ("ROLLBACK TO SAVEPOINT one", False, "ROLLBACK"),
         ("BEGIN", False, "BEGIN"),
+        ("BEGIN; DELETE FROM refunds; COMMIT", True, "BEGIN refunds"),
         ("BEGIN IMMEDIATE", True, "BEGIN IMMEDIATE"),
         ("LOCK TABLE refunds IN EXCLUSIVE MODE", True, "LOCK"),
     ],

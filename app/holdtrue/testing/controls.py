@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from holdtrue.model import TableRows
-from holdtrue.testing.steps import Blocking
+from holdtrue.testing.blocking import Blocking
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,17 +37,31 @@ def same_database(one: URL, other: URL) -> bool:
     return one.database == other.database
 
 
+def refusal_code(error: BaseException) -> str:
+    """The server's code of a refusal, as its driver tells it: an SQLSTATE, MariaDB's number, SQLite's name; else empty."""
+    for name in ("sqlstate", "pgcode", "sqlite_errorname"):
+        code = getattr(error, name, None)
+        if isinstance(code, str):
+            return code
+    number = error.args[0] if error.args else None
+    return str(number) if type(error).__module__.startswith(("pymysql", "MySQLdb")) and isinstance(number, int) else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Wire:
     """A connection, as an adapter names it to the schedule.
 
     ``number`` tells the driver's own connection from every other (its ``id``); ``pid`` is its backend, where the server
-    numbers them. ``url`` must do to connect once more: a race without ``db=`` asks its rule there.
+    numbers them. ``url`` must do to connect once more: a race without ``db=`` asks its rule there. ``idle`` says that it is in
+    no transaction now: so a pool that no adapter knows may hand it from one party to another. ``alone`` is how each party
+    gets a connection of its own.
     """
 
     url: URL
     number: int
     pid: int | None = None
+    idle: bool = False
+    alone: str = ""
 
 
 @dataclass
@@ -64,6 +78,7 @@ class Hooks:
     refused: WrongDatabase | None = None
     strays: list[URL] = field(default_factory=list)
     _pids: dict[int, int | None] = field(default_factory=dict)
+    _standing: dict[str, int] = field(default_factory=dict)
 
     def stop(self, wire: Wire, statement: Statement) -> None:
         """Stop before a statement or a COMMIT, until the schedule lets the party go on.
@@ -73,7 +88,7 @@ class Hooks:
         """
         party = self._admit(wire)
         if party is not None:
-            self.scheduler.stop_before(party, statement, wire.pid, wire.number)
+            self.scheduler.stop_before(party, statement, wire.pid, wire.number, wire.alone)
 
     async def stop_task(self, wire: Wire, statement: Statement) -> None:
         """The same for an asynchronous driver: only the task that sends the statement sleeps.
@@ -93,6 +108,7 @@ class Hooks:
         """Remember the statement that ended."""
         party = current_party.get()
         if party is not None:
+            self._standing.pop(party.name, None)
             self.scheduler.ended(party, statement)
 
     def failed(self, error: BaseException | None) -> None:
@@ -100,7 +116,8 @@ class Hooks:
         party = current_party.get()
         if party is None or not isinstance(error, Exception):
             return
-        state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+        self._standing.pop(party.name, None)
+        state = refusal_code(error)
         self.scheduler.failed(party, type(error).__name__ + (f" ({state})" if state else ""))
 
     def rolled_back(self) -> None:
@@ -129,8 +146,15 @@ class Hooks:
             reason = f"the code under test speaks to the {name}, not to the barrier database; give it db.url"
             self.refused = WrongDatabase(reason)
             raise self.refused
+        if wire.idle and not self._stands_on(wire.number, party):
+            self.scheduler.handed_on(wire.number, wire.pid)
         self._pids[wire.number] = wire.pid
+        self._standing[party.name] = wire.number
         return party
+
+    def _stands_on(self, number: int, party: Party) -> bool:
+        """Whether another party is stopped before a statement on this very connection."""
+        return any(name != party.name and standing == number for name, standing in self._standing.items())
 
     def _party(self, wire: Wire) -> Party | None:
         party = current_party.get()

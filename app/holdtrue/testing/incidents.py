@@ -11,6 +11,7 @@ from typing import Any
 
 from holdtrue.model import Incident, TableRows
 from holdtrue.testing.adapters import listening
+from holdtrue.testing.adapters.reach import NOT_HELD
 from holdtrue.testing.barrier_databases import BarrierDatabase
 from holdtrue.testing.controls import Control
 from holdtrue.testing.hooks import Hooks
@@ -192,8 +193,7 @@ class FrozenIncident:
         if not played.steps[name]:
             raise BarrierFailed(
                 Verdict.NOT_REACHED,
-                f"run_{name.lower()} sent no statement that could be held: nothing was tested "
-                "(SQLAlchemy engines are listened to, and asyncpg and psycopg in coroutines)",
+                f"run_{name.lower()} sent no statement that could be held: nothing was tested ({NOT_HELD})",
             )
         if control.content(self._tables()) == before:
             raise BarrierFailed(

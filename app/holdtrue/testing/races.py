@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from holdtrue.errors import Refused
 from holdtrue.testing import replay
 from holdtrue.testing.adapters import listening
+from holdtrue.testing.adapters.reach import NOT_HELD
 from holdtrue.testing.barrier_databases import BarrierDatabase, open_control
+from holdtrue.testing.blocking import Blocking
 from holdtrue.testing.controls import Control
 from holdtrue.testing.hooks import STRAY, Hooks
 from holdtrue.testing.judgements import Judged, RaceReport, how_held
@@ -19,7 +21,7 @@ from holdtrue.testing.plans import Schedule, held, in_series
 from holdtrue.testing.played import Limits, Played
 from holdtrue.testing.policies import Point, Series
 from holdtrue.testing.rules import Rule, find_rule
-from holdtrue.testing.steps import Blocking, StepScheduler
+from holdtrue.testing.steps import StepScheduler
 from holdtrue.testing.verdicts import LeftOpen, NotWired, Verdict
 
 if TYPE_CHECKING:
@@ -96,7 +98,7 @@ class Race:
             return self._report(
                 Verdict.NOT_REACHED,
                 f"party {' and party '.join(idle)} sent no statement that could be held: nothing was tested "
-                "(SQLAlchemy engines are listened to, and asyncpg and psycopg in coroutines)",
+                f"({NOT_HELD})",
             )
         return None
 

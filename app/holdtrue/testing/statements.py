@@ -22,6 +22,7 @@ _FROM_LIST = re.compile(
     rf"\bFROM\s+{_NAME}(?:\s+(?:AS\s+)?{_PART})?((?:\s*,\s*{_NAME}(?:\s+(?:AS\s+)?{_PART})?)+)", re.IGNORECASE
 )
 _LISTED = re.compile(rf",\s*({_NAME})(?:\s+(?:AS\s+)?{_PART})?", re.IGNORECASE)
+_COPY = re.compile(rf"^\s*COPY\s+({_NAME})\s*(?:\([^)]*\))?\s*(FROM|TO)\b", re.IGNORECASE)
 _TAKES_LOCK = re.compile(r"^\s*BEGIN\s+(?:IMMEDIATE|EXCLUSIVE)\b", re.IGNORECASE)
 _LOCK = re.compile(r"\bFOR\s+(?:NO\s+KEY\s+UPDATE|UPDATE|SHARE|KEY\s+SHARE)\b", re.IGNORECASE)
 _DELETE = re.compile(r"\bDELETE\s+FROM\b", re.IGNORECASE)
@@ -40,8 +41,11 @@ class Statement:
 
     @property
     def is_boundary(self) -> bool:
-        """Whether another party could notice this statement: savepoints and a plain BEGIN are no place to stop."""
-        return self.locking or self.verb not in _PASSED
+        """Whether another party could notice this statement: savepoints and a plain BEGIN are no place to stop.
+
+        A script may begin with BEGIN and do more.
+        """
+        return self.locking or bool(self.reads or self.writes) or self.verb not in _PASSED
 
     def __str__(self) -> str:
         """As schedules show it: ``INSERT refunds``."""
@@ -63,6 +67,11 @@ def classify(sql: str) -> Statement:
     reads = {_last(name) for name in _READ.findall(rest)}
     for found in _FROM_LIST.finditer(rest):
         reads |= {_last(name) for name in _LISTED.findall(found.group(1))}
+    copied = _COPY.match(text)
+    if copied is not None:
+        table = frozenset({_last(copied.group(1))})
+        is_write = copied.group(2).upper() == "FROM"
+        return Statement("COPY", reads=frozenset() if is_write else table, writes=table if is_write else frozenset())
     verb = _VERB.match(text)
     name = verb.group(1).upper() if verb else "?"
     locking = _LOCK.search(text) is not None or _TAKES_LOCK.match(text) is not None

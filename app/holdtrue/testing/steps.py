@@ -12,8 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from holdtrue.testing.blocking import Blocking
 from holdtrue.testing.gates import Gate, Stand, TaskGate, ThreadGate, here
 from holdtrue.testing.loops import RaceLoop
 from holdtrue.testing.parties import Abandoned, AbandonedTask, Party, State, current_party
@@ -27,24 +27,7 @@ LATE = (
     "join the thread, await the task"
 )
 _PATIENCE = 0.05
-
-
-class Blocking(Protocol):
-    """Asks the server who waits for whom, on a connection of its own."""
-
-    inferred: bool
-
-    def waits(self, parties: Sequence[Party]) -> Mapping[str, str]:
-        """Which party waits for which, by name; transitive."""
-
-    def is_busy(self, party: Party) -> bool:
-        """Whether the server works on a statement of the party: a slow query, no stall."""
-
-    def cancel(self, party: Party) -> None:
-        """End what the party does on the server."""
-
-    def has_left_open(self, party: Party) -> bool:
-        """Whether a connection that the finished party kept is still in a transaction."""
+POOL_OF_TWO = "give the engine a pool of two or more: no StaticPool, no session joined to an outer transaction"
 
 
 @dataclass
@@ -71,12 +54,17 @@ class StepScheduler:
 
     # -- called by the hooks, in the parties' threads ---------------------------------------------------------------
 
-    def stop_before(self, party: Party, statement: Statement, pid: int | None, connection: int) -> None:
-        """Park the party before a statement or COMMIT until it is chosen; what nobody else could notice just goes on."""
+    def stop_before(
+        self, party: Party, statement: Statement, pid: int | None, connection: int, alone: str = POOL_OF_TWO
+    ) -> None:
+        """Park the party before a statement or COMMIT until it is chosen; what nobody else could notice just goes on.
+
+        ``alone`` is how each party gets a connection of its own.
+        """
         if self.loop.is_here():
             self.complain(Verdict.NOT_REACHED, self.loop.say_blocks(party.name))
             raise Abandoned
-        if self._speaks(party, statement, pid, connection):
+        if self._speaks(party, statement, pid, connection, alone):
             self._park(party, statement)
 
     async def stop_task_before(self, party: Party, statement: Statement, pid: int | None, connection: int) -> None:
@@ -99,7 +87,9 @@ class StepScheduler:
         if party.abandoned:
             raise AbandonedTask
 
-    def _speaks(self, party: Party, statement: Statement, pid: int | None, connection: int) -> bool:
+    def _speaks(
+        self, party: Party, statement: Statement, pid: int | None, connection: int, alone: str = POOL_OF_TWO
+    ) -> bool:
         """Whether the party must stop here."""
         with self.changed:
             for other in self.parties:
@@ -107,7 +97,7 @@ class StepScheduler:
                     self.complain(
                         Verdict.SHARED_CONNECTION,
                         "two parties speak through one connection, so neither can be held while the other moves "
-                        "(give the engine a pool of two or more: no StaticPool, no session joined to an outer transaction)",
+                        f"({alone or POOL_OF_TWO})",
                     )
             party.connections.add(connection)
             if pid is not None:
@@ -145,6 +135,14 @@ class StepScheduler:
                     self._is_over(party)
                     if pid is not None:
                         party.pids.discard(pid)
+
+    def handed_on(self, connection: int, pid: int | None) -> None:
+        """A connection in no transaction is somebody else's now; nothing that was in flight was on it."""
+        with self.changed:
+            for party in self.parties:
+                party.connections.discard(connection)
+                if pid is not None:
+                    party.pids.discard(pid)
 
     def complain(self, verdict: Verdict, reason: str) -> None:
         """Nothing can be said about the rule; the first reason is kept."""

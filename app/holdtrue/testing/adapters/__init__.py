@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Protocol
 
+from holdtrue.testing.adapters.django_wrappers import DjangoWrappers
+from holdtrue.testing.adapters.psycopg2_calls import Psycopg2Calls
+from holdtrue.testing.adapters.psycopg_calls import PsycopgCalls
+from holdtrue.testing.adapters.pymysql_calls import PyMySQLCalls
 from holdtrue.testing.adapters.sqlalchemy_events import SQLAlchemyEvents
+from holdtrue.testing.adapters.sqlite_calls import SqliteCalls
 from holdtrue.testing.hooks import Hooks
 
 _one_at_a_time = threading.Lock()
@@ -26,7 +31,14 @@ class Adapter(Protocol):
         """
 
 
-ADAPTERS: tuple[Adapter, ...] = (SQLAlchemyEvents(),)
+ADAPTERS: tuple[Adapter, ...] = (
+    SQLAlchemyEvents(),
+    DjangoWrappers(),
+    PsycopgCalls(),
+    Psycopg2Calls(),
+    SqliteCalls(),
+    PyMySQLCalls(),
+)
 
 
 @contextmanager

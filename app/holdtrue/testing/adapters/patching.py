@@ -10,7 +10,7 @@ from typing import Any
 
 # What these send is reported by an adapter of their own, or is the kit's own question to the server.
 _ABOVE = ("sqlalchemy", "django.db", "aiosqlite", "holdtrue.testing")
-_OURS = "holdtrue.testing.adapters"
+_PASSED = ("holdtrue.testing.adapters", "contextlib")  # a ``with`` block of a driver ends in the standard library
 _ABSENT = object()
 
 
@@ -36,7 +36,7 @@ def is_reported_above(driver: str) -> bool:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
-        if not _is_in(module, _OURS) and not _is_in(module, driver):
+        if not any(_is_in(module, one) for one in (*_PASSED, driver)):
             return any(_is_in(module, one) for one in _ABOVE)
         frame = frame.f_back
     return False

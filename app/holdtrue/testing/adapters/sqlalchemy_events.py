@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdtrue.errors import MissingInstallSet
+from holdtrue.testing.adapters.backends import backend_pid
 from holdtrue.testing.hooks import Hooks, Wire
 from holdtrue.testing.statements import COMMIT, Statement, classify
 
@@ -98,13 +99,4 @@ async def _dispose(engine: Engine) -> None:
 
 def _wire(conn: Connection) -> Wire:
     driver = conn.connection.driver_connection
-    return Wire(conn.engine.url, id(driver), _backend_pid(driver))
-
-
-def _backend_pid(connection: object) -> int | None:
-    info = getattr(connection, "info", None)
-    pid = getattr(info, "backend_pid", None)
-    for name in ("get_backend_pid", "get_server_pid"):
-        if pid is None and hasattr(connection, name):
-            pid = getattr(connection, name)()
-    return pid if isinstance(pid, int) else None
+    return Wire(conn.engine.url, id(driver), backend_pid(driver))

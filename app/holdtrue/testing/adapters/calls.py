@@ -1,0 +1,80 @@
+"""what every driver's adapter does around one call of its driver"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from holdtrue.testing.adapters.patching import is_reported_above
+from holdtrue.testing.adapters.urls import connection_url
+from holdtrue.testing.hooks import Hooks, Wire
+from holdtrue.testing.statements import COMMIT, Statement
+
+T = TypeVar("T")
+ALONE = "open a connection in each call, or take it from a pool of two or more: none that the whole process shares"
+
+
+class Calls:
+    """The calls of one driver, told to one schedule.
+
+    ``driver`` is its top package. A call inside another one, and one that a layer above reports already, is passed over.
+    """
+
+    def __init__(self, hooks: Hooks, driver: str) -> None:
+        """Nothing is told before the first call."""
+        self._hooks = hooks
+        self._driver = driver
+        self._inside = threading.local()
+        self._known: set[int] = set()
+
+    def statement(
+        self, connection: Any, pid: int | None, statement: Statement, call: Callable[[], T], *, idle: bool = False
+    ) -> T:
+        """Stop before the statement, then do it. ``idle``: the connection is in no transaction at this moment."""
+        if getattr(self._inside, "call", False) or is_reported_above(self._driver):
+            return call()
+        self._hooks.stop(self._wire(connection, pid, idle=idle), statement)
+        self._inside.call = True
+        try:
+            done = call()
+        except BaseException as error:
+            self._hooks.failed(error)
+            raise
+        finally:
+            self._inside.call = False
+        self._hooks.ended(statement)
+        return done
+
+    def commit(self, connection: Any, pid: int | None, call: Callable[[], T]) -> T:
+        """Stop before a COMMIT, then do it."""
+        return self.statement(connection, pid, COMMIT, call)
+
+    def rollback(self, call: Callable[[], T]) -> T:
+        """Roll back, and note it."""
+        if getattr(self._inside, "call", False) or is_reported_above(self._driver):
+            return call()
+        done = call()
+        self._hooks.rolled_back()
+        return done
+
+    def closed(self, connection: Any, call: Callable[[], T]) -> T:
+        """Close, after which the connection is nobody's."""
+        done = call()
+        self._hooks.gave_back(id(connection))
+        return done
+
+    def _wire(self, connection: Any, pid: int | None, *, idle: bool) -> Wire:
+        number = id(connection)
+        if number not in self._known:
+            self._known.add(number)
+            # Nobody has to close a connection: the next one may get the number of one that was thrown away.
+            with suppress(TypeError):
+                weakref.finalize(connection, self._forget, number).atexit = False
+        return Wire(connection_url(connection), number, pid, idle=idle, alone=ALONE)
+
+    def _forget(self, number: int) -> None:
+        self._known.discard(number)
+        self._hooks.gave_back(number)

@@ -1,0 +1,126 @@
+"""psycopg 3 without SQLAlchemy: its cursors, COMMIT, and the end of ``connection.transaction()``"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from holdtrue.testing.adapters.calls import Calls
+from holdtrue.testing.adapters.patching import patched
+from holdtrue.testing.hooks import Hooks
+from holdtrue.testing.statements import Statement, classify
+
+if TYPE_CHECKING:
+    import psycopg
+
+_IDLE = 0
+
+
+class PsycopgCalls:
+    """Every synchronous psycopg 3 connection of the process, also those that were opened before."""
+
+    name = "psycopg 3"
+
+    @contextmanager
+    def installed(self, hooks: Hooks) -> Iterator[None]:
+        """Stand in the place of the driver's methods while the block runs."""
+        try:
+            import psycopg  # whichever driver the code under test has
+        except ImportError:
+            yield
+            return
+        told = _Told(Calls(hooks, "psycopg"))
+        with ExitStack() as stack:
+            for owner, name, make in (
+                (psycopg.Cursor, "execute", told.statement),
+                (psycopg.Cursor, "executemany", told.statement),
+                (psycopg.Cursor, "copy", told.statement),
+                (psycopg.Cursor, "stream", told.stream),
+                (psycopg.ServerCursor, "execute", told.statement),
+                (psycopg.Connection, "commit", told.commit),
+                (psycopg.Connection, "rollback", told.rollback),
+                (psycopg.Connection, "close", told.close),
+                (psycopg.Transaction, "__exit__", told.leave),
+            ):
+                stack.enter_context(patched(owner, name, make))
+            yield
+
+
+class _Told:
+    """What stands in the place of each method during one schedule."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def statement(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def held(cursor: psycopg.Cursor[Any], query: Any, *rest: Any, **options: Any) -> Any:
+            return self._stop(cursor, query, lambda: original(cursor, query, *rest, **options))
+
+        return held
+
+    def stream(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def held(cursor: psycopg.Cursor[Any], query: Any, *rest: Any, **options: Any) -> Iterator[Any]:
+            yield from self._stop(cursor, query, lambda: original(cursor, query, *rest, **options))
+
+        return held
+
+    def commit(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def held(connection: psycopg.Connection[Any]) -> Any:
+            if connection.closed or connection.info.transaction_status == _IDLE:
+                return original(connection)
+            return self._calls.commit(connection, connection.info.backend_pid, lambda: original(connection))
+
+        return held
+
+    def rollback(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def held(connection: psycopg.Connection[Any]) -> Any:
+            if connection.closed or connection.info.transaction_status == _IDLE:
+                return original(connection)
+            return self._calls.rollback(lambda: original(connection))
+
+        return held
+
+    def close(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def held(connection: psycopg.Connection[Any]) -> Any:
+            return self._calls.closed(connection, lambda: original(connection))
+
+        return held
+
+    def leave(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """``connection.transaction()`` never calls ``commit()``; one inside another ends a savepoint, which nobody notices."""
+
+        @wraps(original)
+        def held(block: psycopg.Transaction, kind: Any, error: Any, trace: Any) -> Any:
+            connection = block.connection
+            is_outer = getattr(block, "_outer_transaction", block.savepoint_name is None)
+            if not is_outer or connection.closed:
+                return original(block, kind, error, trace)
+            if kind is not None or block.force_rollback:
+                return self._calls.rollback(lambda: original(block, kind, error, trace))
+            return self._calls.commit(
+                connection, connection.info.backend_pid, lambda: original(block, kind, error, trace)
+            )
+
+        return held
+
+    def _stop(self, cursor: psycopg.Cursor[Any], query: Any, call: Callable[[], Any]) -> Any:
+        connection = cursor.connection
+        if connection.closed:
+            return call()
+        info = connection.info
+        return self._calls.statement(
+            connection, info.backend_pid, _statement(query), call, idle=info.transaction_status == _IDLE
+        )
+
+
+def _statement(query: Any) -> Statement:
+    if isinstance(query, bytes):
+        return classify(query.decode("utf-8", "replace"))
+    return classify(query.as_string(None) if hasattr(query, "as_string") else str(query))

@@ -1,0 +1,125 @@
+"""the driver PyMySQL without SQLAlchemy: its cursors, COMMIT and the connection's own query()"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from typing import Any
+
+from holdtrue.testing.adapters.calls import Calls
+from holdtrue.testing.adapters.patching import patched
+from holdtrue.testing.hooks import Hooks
+from holdtrue.testing.statements import COMMIT, Statement, classify
+
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+
+
+class PyMySQLCalls:
+    """Every PyMySQL connection of the process, also those that were opened before."""
+
+    name = "PyMySQL"
+
+    @contextmanager
+    def installed(self, hooks: Hooks) -> Iterator[None]:
+        """Stand in the place of the driver's methods while the block runs."""
+        try:
+            from pymysql.connections import Connection  # whichever driver the code under test has
+            from pymysql.cursors import Cursor
+        except ImportError:
+            yield
+            return
+        told = _Told(Calls(hooks, "pymysql"))
+        with ExitStack() as stack:
+            for owner, name, make in (
+                (Cursor, "execute", told.statement),
+                (Cursor, "executemany", told.statement),
+                (Cursor, "callproc", told.procedure),
+                (Connection, "query", told.query),
+                (Connection, "begin", told.begin),
+                (Connection, "commit", told.commit),
+                (Connection, "rollback", told.rollback),
+                (Connection, "close", told.close),
+            ):
+                stack.enter_context(patched(owner, name, make))
+            yield
+
+
+class _Told:
+    """What stands in the place of each method during one schedule."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._open: set[int] = set()
+
+    def statement(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def held(cursor: Any, query: Any, *rest: Any, **options: Any) -> Any:
+            call = lambda: original(cursor, query, *rest, **options)  # noqa: E731  what is put off
+            return self._stop(cursor.connection, _statement(query), call)
+
+        return held
+
+    def procedure(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def held(cursor: Any, *args: Any, **options: Any) -> Any:
+            return self._stop(cursor.connection, Statement("CALL"), lambda: original(cursor, *args, **options))
+
+        return held
+
+    def query(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """What a cursor sends comes here too, and is passed over: it has been stopped before."""
+
+        @wraps(original)
+        def held(connection: Any, sql: Any, *rest: Any, **options: Any) -> Any:
+            return self._stop(connection, _statement(sql), lambda: original(connection, sql, *rest, **options))
+
+        return held
+
+    def begin(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def held(connection: Any) -> Any:
+            return self._stop(connection, Statement("BEGIN"), lambda: original(connection))
+
+        return held
+
+    def commit(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def held(connection: Any) -> Any:
+            return self._stop(connection, COMMIT, lambda: original(connection))
+
+        return held
+
+    def rollback(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def held(connection: Any) -> Any:
+            self._open.discard(id(connection))
+            return self._calls.rollback(lambda: original(connection))
+
+        return held
+
+    def close(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def held(connection: Any) -> Any:
+            self._open.discard(id(connection))
+            return self._calls.closed(connection, lambda: original(connection))
+
+        return held
+
+    def _stop(self, connection: Any, statement: Statement, call: Callable[[], Any]) -> Any:
+        if connection is None or not connection.open:
+            return call()
+        idle = id(connection) not in self._open
+        if statement.verb in ("COMMIT", "ROLLBACK"):
+            self._open.discard(id(connection))
+        elif statement.verb in ("BEGIN", "START") or not connection.get_autocommit():
+            # The server does not tell after a SELECT that it opened a transaction.
+            self._open.add(id(connection))
+        return self._calls.statement(connection, connection.thread_id(), statement, call, idle=idle)
+
+
+def _statement(query: Any) -> Statement:
+    text = bytes(query).decode("utf-8", "replace") if isinstance(query, (bytes, bytearray)) else str(query)
+    # A quote behind a backslash ends no string here; what stands in strings must never be taken for a table's name.
+    return classify(_ESCAPED.sub("", text))

@@ -1,0 +1,26 @@
+"""what a step scheduler asks of a server: who waits for whom, and what a party does there"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from holdtrue.testing.parties import Party
+
+
+class Blocking(Protocol):
+    """Asks the server who waits for whom, on a connection of its own."""
+
+    inferred: bool
+
+    def waits(self, parties: Sequence[Party]) -> Mapping[str, str]:
+        """Which party waits for which, by name; transitive."""
+
+    def is_busy(self, party: Party) -> bool:
+        """Whether the server works on a statement of the party: a slow query, no stall."""
+
+    def cancel(self, party: Party) -> None:
+        """End what the party does on the server."""
+
+    def has_left_open(self, party: Party) -> bool:
+        """Whether a connection that the finished party kept is still in a transaction."""

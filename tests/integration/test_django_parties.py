@@ -1,0 +1,142 @@
+"""Django's ORM is held at its statements and at the COMMIT of ``atomic``, on each database it speaks to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.db import connection, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from holdtrue.errors import Refused
+from holdtrue.testing import BarrierDatabase, Race, Verdict, race, step
+from racy import schema, shop
+from servers.postgres import PostgresPrimary
+
+DIALECTS = ("postgresql", "sqlite")
+
+
+@pytest.fixture(scope="module")
+def databases(postgres_primary: PostgresPrimary) -> Iterator[dict[str, BarrierDatabase]]:
+    made = {name: BarrierDatabase(name, schema.build, postgres_primary.url) for name in DIALECTS}
+    yield made
+    for one in made.values():
+        one.close()
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest, databases: dict[str, BarrierDatabase]) -> Iterator[BarrierDatabase]:
+    made = databases[getattr(request, "param", "postgresql")]
+    url = made.sqlalchemy_url
+    if made.dialect == "sqlite":
+        shop.use(ENGINE="django.db.backends.sqlite3", NAME=url.database, OPTIONS={"transaction_mode": "IMMEDIATE"})
+    else:
+        shop.use(
+            ENGINE=f"django.db.backends.{made.dialect}",
+            NAME=url.database,
+            USER=url.username,
+            PASSWORD=url.password,
+            HOST=url.host,
+            PORT=url.port,
+            OPTIONS={},
+        )
+    yield made
+    shop.use()
+
+
+def two_of(work: Callable[[], None], database: BarrierDatabase, rule: str, **more: object) -> Race:
+    return race(a=work, b=work, invariant=rule, db=database, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("bug", "rule", "held"),
+    [(shop.duplicate, schema.ONE_SETTLED, one) for one in (1, 2)] + [(shop.lost_update, schema.BALANCE, 3)],
+)
+def test_a_bug_is_found_at_every_boundary_each_time_by_the_same_trace(
+    bug: Callable[[], None], rule: str, held: int, database: BarrierDatabase
+) -> None:
+    seen = []
+    for _ in range(2):
+        report = two_of(bug, database, rule, hold=step(held)).play()
+        assert report.verdict is Verdict.VIOLATED, report.show()
+        seen.append([one.played.lines for one in report.judged])
+    assert seen[0] == seen[1]
+    what = [line.what for line in report.judged[0].played.lines if line.party == "A"]
+    assert what[1] in ("SELECT refunds", "SELECT accounts")
+    assert what.count("COMMIT") == 1
+
+
+@pytest.mark.parametrize("database", DIALECTS, indirect=True)
+@pytest.mark.parametrize(
+    ("fix", "rule"),
+    [
+        (shop.duplicate_behind_a_lock, schema.ONE_SETTLED),
+        (shop.update_behind_a_lock, schema.BALANCE),
+        (shop.atomic_update, schema.BALANCE),
+    ],
+)
+def test_a_right_fix_holds_at_every_boundary(fix: Callable[[], None], rule: str, database: BarrierDatabase) -> None:
+    """On SQLite the lock is that of the whole file: ``transaction_mode`` IMMEDIATE."""
+    report = two_of(fix, database, rule).play()
+    assert report.verdict is Verdict.HELD, report.show()
+    assert {one.schedule.name for one in report.judged} >= {"AB", "BA", "A1", "A2", "B1", "B2"}
+
+
+@pytest.mark.parametrize("database", DIALECTS, indirect=True)
+def test_without_a_transaction_each_statement_stands_alone(database: BarrierDatabase) -> None:
+    report = two_of(shop.duplicate_without_a_transaction, database, schema.ONE_SETTLED).play()
+    assert report.verdict is Verdict.VIOLATED
+    alone = [line.what for line in report.judged[0].played.lines if line.party == "A"]
+    assert alone == ["START", "SELECT refunds", "INSERT refunds"]
+
+
+def test_the_connections_of_a_party_are_closed_when_its_schedule_ends(database: BarrierDatabase) -> None:
+    """Else a test's teardown waits for the locks of a thread that has ended, or Python warns of a lost connection."""
+    before = (BaseDatabaseWrapper._commit, BaseDatabaseWrapper._rollback, BaseDatabaseWrapper.close)
+    two_of(shop.duplicate, database, schema.ONE_SETTLED).play()
+    ours = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = ''"
+    assert database.control.ask(ours) == [(0,)]
+    assert before == (BaseDatabaseWrapper._commit, BaseDatabaseWrapper._rollback, BaseDatabaseWrapper.close)
+
+
+def test_a_test_inside_a_transaction_is_refused_with_the_fixture_to_use(database: BarrierDatabase) -> None:
+    with transaction.atomic():
+        connection.ensure_connection()
+        with pytest.raises(Refused, match="inside a transaction of Django's") as found:
+            two_of(shop.duplicate, database, schema.ONE_SETTLED).play()
+    assert "transactional_db" in str(found.value.remedy)
+
+
+def test_a_thread_of_the_code_s_own_is_named_with_its_remedy(database: BarrierDatabase) -> None:
+    def run() -> None:
+        shop.atomic_update()
+
+        def other() -> None:
+            shop.duplicate()
+            connection.close()
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+
+    report = two_of(run, database, schema.ONE_SETTLED).play()
+    assert report.verdict is Verdict.NOT_REACHED
+    assert "contextvars.copy_context().run" in report.reason
+
+
+def test_without_a_database_the_one_of_django_is_asked(database: BarrierDatabase) -> None:
+    made = race(a=shop.duplicate, b=shop.duplicate, invariant=schema.ONE_SETTLED, reset=database.control.set_back)
+    assert made.play().verdict is Verdict.VIOLATED
+
+
+def test_a_race_does_not_load_django_by_itself() -> None:
+    code = (
+        "import sys, sqlite3; from contextlib import suppress; from holdtrue.testing import race; "
+        "race(a=print, b=print, invariant='SELECT 1 WHERE 0', reset=print, db='sqlite:////tmp/none.db').play(); "
+        "assert 'django' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr

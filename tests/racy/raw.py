@@ -1,0 +1,77 @@
+"""The two bugs and their fixes in plain DB-API, for a driver and a dialect; no ORM, no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+SETTLED = "SELECT id FROM refunds WHERE dispute_id = ? AND state = 'settled'"
+INSERT = "INSERT INTO refunds (dispute_id, amount_eur, state) VALUES (?, 40, 'settled')"
+LOCK = "SELECT id FROM disputes WHERE id = ? FOR UPDATE"
+BALANCE = "SELECT credit_balance_eur FROM accounts WHERE id = ?"
+WRITE = "UPDATE accounts SET credit_balance_eur = ? WHERE id = ?"
+ATOMIC = "UPDATE accounts SET credit_balance_eur = credit_balance_eur + ? WHERE id = ?"
+LOG = "INSERT INTO credit_log (account_id, amount_eur) VALUES (?, 50)"
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Opens a connection of the driver; ``mark`` is its placeholder, ``begin`` takes the lock of the whole database at once."""
+
+    open: Callable[[], Any]
+    mark: str = "%s"
+    begin: str = ""
+
+    def text(self, sql: str) -> str:
+        return sql.replace("?", self.mark)
+
+    def work(self, body: Callable[[Any], None]) -> None:
+        with closing(self.open()) as connection:
+            cursor = connection.cursor()
+            body(cursor)
+            connection.commit()
+
+    def duplicate(self) -> None:
+        self.work(self._read_then_insert)
+
+    def duplicate_behind_a_lock(self) -> None:
+        def body(cursor: Any) -> None:
+            if self.begin:
+                cursor.execute(self.begin)
+            else:
+                cursor.execute(self.text(LOCK), ("dsp_1",))
+            self._read_then_insert(cursor)
+
+        self.work(body)
+
+    def lost_update(self) -> None:
+        self.work(lambda cursor: self._add(cursor, ""))
+
+    def update_behind_a_lock(self) -> None:
+        def body(cursor: Any) -> None:
+            if self.begin:
+                cursor.execute(self.begin)
+            self._add(cursor, "" if self.begin else " FOR UPDATE")
+
+        self.work(body)
+
+    def atomic_update(self) -> None:
+        def body(cursor: Any) -> None:
+            cursor.execute(self.text(ATOMIC), (50, "acc_1"))
+            cursor.execute(self.text(LOG), ("acc_1",))
+
+        self.work(body)
+
+    def _read_then_insert(self, cursor: Any) -> None:
+        cursor.execute(self.text(SETTLED), ("dsp_1",))
+        if cursor.fetchone() is None:
+            cursor.execute(self.text(INSERT), ("dsp_1",))
+
+    def _add(self, cursor: Any, lock: str) -> None:
+        cursor.execute(self.text(BALANCE) + lock, ("acc_1",))
+        (balance,) = cursor.fetchone()
+        cursor.execute(self.text(WRITE), (str(Decimal(balance) + 50), "acc_1"))
+        cursor.execute(self.text(LOG), ("acc_1",))
