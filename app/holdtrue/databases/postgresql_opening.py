@@ -83,7 +83,13 @@ _GUARDED_BY = ("role", "least", "timeline", "lag", "silence")
 # What is set: local to the transaction, as columns of the same question, so that one statement does all of it. What differs
 # from look to look comes first, in the order of the prepared statement's parameters.
 _VARYING = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "TimeZone", "search_path")
-_FIXED = {"DateStyle": "ISO, MDY", "IntervalStyle": "postgres", "bytea_output": "hex", "extra_float_digits": "1"}
+_FIXED = {
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+    "lc_monetary": "C",
+}
 
 
 def _question(values: Sequence[str], encoding: str, asked: str, guard: str = "NULL") -> str:

@@ -130,11 +130,16 @@ _FULL_COLUMNS = """SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.att
  LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
  WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
 
-# The types that columns use, through arrays and domains, the deepest first.
+# The types that columns use, through arrays, domains, composites, ranges and multiranges, the deepest first.
 _TYPES = """WITH RECURSIVE used(oid, depth) AS (
  SELECT a.atttypid, 0 FROM pg_attribute a WHERE a.attrelid = ANY($1::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
  UNION SELECT next.oid, u.depth + 1 FROM used u JOIN pg_type t ON t.oid = u.oid
-  CROSS JOIN LATERAL (SELECT unnest(ARRAY[nullif(t.typelem, 0), nullif(t.typbasetype, 0)]) AS oid) AS next
+  CROSS JOIN LATERAL (SELECT unnest(ARRAY[nullif(t.typelem, 0), nullif(t.typbasetype, 0)]) AS oid
+   UNION ALL SELECT a.atttypid FROM pg_attribute a
+    WHERE t.typtype = 'c' AND a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+   UNION ALL SELECT r.rngsubtype FROM pg_range r WHERE r.rngtypid = t.oid
+   UNION ALL SELECT d.refobjid FROM pg_depend d WHERE t.typtype = 'm' AND d.objid = t.oid
+    AND d.classid = 'pg_type'::regclass AND d.refclassid = 'pg_type'::regclass AND d.deptype = 'i') AS next
   WHERE next.oid IS NOT NULL AND u.depth < 16)
  SELECT t.oid::text, format_type(t.oid, NULL), t.typtype::text, n.nspname,
   format_type(nullif(t.typbasetype, 0), t.typtypmod), t.typnotnull::text, t.typdefault,
@@ -142,7 +147,13 @@ _TYPES = """WITH RECURSIVE used(oid, depth) AS (
   (SELECT string_agg('CONSTRAINT ' || quote_ident(k.conname) || ' ' || pg_get_constraintdef(k.oid), ' ' ORDER BY k.conname)
    FROM pg_constraint k WHERE k.contypid = t.oid AND k.contype = 'c'),
   (SELECT x.extname FROM pg_depend dep JOIN pg_extension x ON x.oid = dep.refobjid
-   WHERE dep.classid = 'pg_type'::regclass AND dep.objid = t.oid AND dep.deptype = 'e' LIMIT 1)
+   WHERE dep.classid = 'pg_type'::regclass AND dep.objid = t.oid AND dep.deptype = 'e' LIMIT 1),
+  CASE t.typtype WHEN 'c' THEN
+   (SELECT string_agg(quote_ident(a.attname) || ' ' || format_type(a.atttypid, a.atttypmod), ', ' ORDER BY a.attnum)
+    FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+    WHERE a.attrelid = t.typrelid AND c.relkind = 'c' AND a.attnum > 0 AND NOT a.attisdropped)
+   WHEN 'r' THEN (SELECT 'SUBTYPE = ' || format_type(r.rngsubtype, NULL) FROM pg_range r
+    WHERE r.rngtypid = t.oid AND r.rngcanonical = 0) END
  FROM (SELECT oid, max(depth) AS depth FROM used GROUP BY oid) AS u JOIN pg_type t ON t.oid = u.oid
  JOIN pg_namespace n ON n.oid = t.typnamespace
  WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND t.typelem = 0
@@ -262,7 +273,7 @@ def _types(
     oids = "{" + ",".join(str(one.oid) for one in tables) + "}"
     made: list[str] = []
     schemas: set[str] = set()
-    for _, name, kind, schema, base, not_null, default, labels, checks, extension in asking.query(
+    for _, name, kind, schema, base, not_null, default, labels, checks, extension, body in asking.query(
         _TYPES, [oids], limit=_ROWS, within=within
     ):
         if extension is not None:
@@ -277,7 +288,9 @@ def _types(
             line += f" DEFAULT {default}" if default else ""
             line += " NOT NULL" if not_null == "true" else ""
             made.append(line + (f" {checks}" if checks else "") + ";")
-        else:
+        elif kind in ("c", "r") and body is not None:
+            made.append(f"CREATE TYPE {name} AS {'RANGE ' if kind == 'r' else ''}({body});")
+        elif kind != "m":  # a multirange comes with its range
             left_out.append(f"type {name}")
             continue
         schemas.add(quote(schema or ""))

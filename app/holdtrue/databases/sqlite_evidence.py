@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from holdtrue.databases.describing import Described
 from holdtrue.databases.looks import Mask
-from holdtrue.databases.sqlite_values import show
+from holdtrue.databases.sqlite_values import is_altered, show
 from holdtrue.databases.taking import DEPTH_LIMIT, ROWS_LIMIT, Taking
 from holdtrue.model import BaseRows, Column, Evidence, EvidenceRow, Position, Row
 
@@ -141,7 +141,11 @@ def _rows(
             break
         raw.append(tuple(values))
         types = tuple(_CLASSES.get(type(value), "text") for value in values)
-        shown = taken.masks(table.name, table.columns, types, [show(value) for value in values])
+        plain = [show(value) for value in values]
+        for name, value in zip(table.columns, plain, strict=True):
+            if is_altered(value):
+                taken.missing.append(f"{table.name}.{name} holds text that is not UTF-8, kept as it is shown")
+        shown = taken.masks(table.name, table.columns, types, plain)
         taken.kept[identity] = EvidenceRow(
             table=table.name, columns=table.columns, values=tuple(shown), types=types, is_parent=parent
         )

@@ -20,6 +20,11 @@ def show(value: object) -> str | None:
     return str(value)
 
 
+def is_altered(shown: str | None) -> bool:
+    """Whether a text is shown otherwise than it is stored, so that it cannot be written back."""
+    return shown is not None and shown.endswith(_MARK)
+
+
 def show_text(value: bytes) -> str:
     """Text that is no UTF-8 is shown as such, and counts."""
     try:

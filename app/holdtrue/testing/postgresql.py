@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _PINNED = (
-    "-c timezone=UTC -c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex -c extra_float_digits=1 "
+    "-c timezone=UTC -c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex -c extra_float_digits=1 -c lc_monetary=C "
     "-c lock_timeout=3s -c statement_timeout=60s"
 )
 _BASELINE = "holdtrue_baseline"
