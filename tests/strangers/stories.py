@@ -67,7 +67,35 @@ class Boxoffice:
         )
 
 
-STORIES: tuple[Story, ...] = (Boxoffice(),)
+@dataclass(frozen=True)
+class Stockroom:
+    """FastAPI, asyncpg under SQLAlchemy and alembic: two movements of one item are added to the same old number."""
+
+    name: str = "stockroom"
+    driver: str = "postgresql+asyncpg"
+    migrate: tuple[str, ...] = ("-m", "alembic", "upgrade", "head")
+    serve: tuple[str, ...] = ("-m", "uvicorn", "stockroom.main:app", "--port", "0", "--no-access-log")
+    imports: str = (
+        "from httpx2 import ASGITransport, AsyncClient\n\nfrom stockroom.main import create_app\n"
+        "from stockroom.stock import take_delivery"
+    )
+    fixes: tuple[str, ...] = ("conditional_update", "version_column")
+
+    def prepare(self, client: httpx2.Client, count: int) -> list[Any]:
+        items = ({"sku": f"bolt-m{one}", "on_hand": 10} for one in range(count))
+        return [client.post("/items", json=one).raise_for_status().json()["id"] for one in items]
+
+    def call(self, subject: Any, caller: int) -> tuple[str, Body]:
+        return f"/items/{subject}/movements", {"quantity": caller + 1, "reason": "delivery"}
+
+    def parties(self, observed: Mapping[str, Mapping[str, str]]) -> tuple[str, str]:
+        item = int(observed["items"]["id"])
+        client = 'AsyncClient(transport=ASGITransport(create_app()), base_url="http://stockroom")'
+        order = f'client.post("/items/{item}/movements", json={{"quantity": -1, "reason": "order"}})'
+        return f"return take_delivery({item}, 5)", order.replace("client", f"return {client}", 1)
+
+
+STORIES: tuple[Story, ...] = (Boxoffice(), Stockroom())
 
 
 def rule_of(repository: Path) -> str:
