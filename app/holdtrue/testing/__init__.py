@@ -2,6 +2,7 @@
 
 from holdtrue.testing.async_races import AsyncRace, arace
 from holdtrue.testing.barrier_databases import BarrierDatabase
+from holdtrue.testing.django_schema import schema_from_django
 from holdtrue.testing.incidents import FrozenIncident, load_incident
 from holdtrue.testing.judgements import RaceReport
 from holdtrue.testing.played import Limits
@@ -30,6 +31,7 @@ __all__ = [
     "load_incident",
     "race",
     "schema_from_alembic",
+    "schema_from_django",
     "schema_from_sql_file",
     "step",
 ]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdtrue.errors import Refused, SettingsRefused
+from holdtrue.testing import building
 from holdtrue.testing.controls import Control
 from holdtrue.testing.schemas import Schema
 
@@ -39,15 +40,18 @@ class BarrierDatabase:
     _async_engine: AsyncEngine | None = field(default=None, init=False)
     _control: Control | None = field(default=None, init=False)
     _drop: Callable[[], None] | None = field(default=None, init=False)
+    _built: object = field(default=None, init=False)
 
     @property
     def url(self) -> str:
         """The database's SQLAlchemy URL, password included: give it to the code under test."""
+        __tracebackhide__ = True
         return self.sqlalchemy_url.render_as_string(hide_password=False)
 
     @property
     def libpq_url(self) -> str:
         """The database's URL as psycopg, asyncpg and other PostgreSQL clients take it."""
+        __tracebackhide__ = True
         return self.sqlalchemy_url.set(drivername="postgresql").render_as_string(hide_password=False)
 
     @property
@@ -55,13 +59,17 @@ class BarrierDatabase:
         """The same as an object; makes the database and its schema at the first call."""
         __tracebackhide__ = True  # a failure here is the schema hook's
         if self._url is None:
-            self._url = self._make()
-            self.schema(self._url.render_as_string(hide_password=False))
+            if self._drop is not None:
+                self.close()  # a hook that failed and is asked again finds an empty database, not its own half
+            url = self._make()
+            self._built = building.build(self.schema, url.render_as_string(hide_password=False))
+            self._url = url
         return self._url
 
     @property
     def engine(self) -> Engine:
         """A SQLAlchemy engine of this database, disposed of at the end."""
+        __tracebackhide__ = True
         if self._engine is None:
             from sqlalchemy import create_engine  # the kit stays light: only a test that races needs SQLAlchemy
 
@@ -90,6 +98,7 @@ class BarrierDatabase:
     @property
     def control(self) -> Control:
         """Sets the database back, loads rows and asks, through connections of its own."""
+        __tracebackhide__ = True
         if self._control is None:
             self._control = open_control(self.sqlalchemy_url)
         return self._control
@@ -100,10 +109,13 @@ class BarrierDatabase:
             self._engine.dispose()
         if self._control is not None:
             self._control.close()
+        building.close(self._built)
         if self._drop is not None:
             self._drop()
+        self._built = self._drop = None
 
     def _make(self) -> URL:
+        __tracebackhide__ = True
         from sqlalchemy import URL  # the kit stays light: only a test that races needs SQLAlchemy
 
         if self.dialect == "sqlite":
@@ -115,25 +127,35 @@ class BarrierDatabase:
         return self._make_on_server(self.server())
 
     def _make_on_server(self, server: str) -> URL:
+        __tracebackhide__ = True  # its frames would show the password
         import psycopg  # the driver was asked for by the URL
-        from sqlalchemy import make_url
 
         from holdtrue.testing.postgresql import connect
 
-        base = make_url(server)
+        base = _server_of(server)
         plain = base.set(drivername="postgresql").render_as_string(hide_password=False)
         name = f"holdtrue_barrier_{uuid.uuid4().hex[:20]}"
         try:
             with connect(plain) as connection:
                 connection.execute(f'CREATE DATABASE "{name}"'.encode())
-        except psycopg.errors.InsufficientPrivilege as error:
+        except psycopg.errors.InsufficientPrivilege:
             raise SettingsRefused(
                 f"the login of {URL_VARIABLE} may not create databases", remedy="ALTER ROLE … CREATEDB"
-            ) from error
+            ) from None
+        except psycopg.errors.ReadOnlySqlTransaction:
+            raise SettingsRefused(
+                f"the server of {URL_VARIABLE} is a read-only standby", remedy="name a primary that is made for tests"
+            ) from None
         except psycopg.OperationalError as error:
             raise SettingsRefused(
-                f"the server of {URL_VARIABLE} does not answer", remedy="start it, or unset the variable"
-            ) from error
+                f"the server of {URL_VARIABLE} does not answer: {str(error).partition(chr(10))[0]}",
+                remedy="start it, or unset the variable",
+            ) from None
+        except psycopg.Error as error:
+            raise SettingsRefused(
+                f"the server of {URL_VARIABLE} makes no database (SQLSTATE {error.sqlstate})",
+                remedy="try CREATE DATABASE there by hand with the same login",
+            ) from None
 
         def drop() -> None:
             with connect(plain) as connection:
@@ -142,6 +164,24 @@ class BarrierDatabase:
         self._drop = drop
         driver = base.drivername if "+" in base.drivername else "postgresql+psycopg"
         return base.set(drivername=driver, database=name)
+
+
+def _server_of(text: str) -> URL:
+    """The named server, if it is one on which a database can be made."""
+    __tracebackhide__ = True
+    from sqlalchemy import make_url  # the kit stays light: only a test that races needs SQLAlchemy
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise SettingsRefused(f"{URL_VARIABLE} is no URL", remedy="write postgresql://login@host/postgres") from None
+    if url.get_backend_name() != "postgresql":
+        raise SettingsRefused(
+            f"{URL_VARIABLE} names {url.get_backend_name()}, and this test needs a PostgreSQL server",
+            remedy="write postgresql://login@host/postgres, or unset it: one is started then",
+        )
+    return url
 
 
 def open_control(url: URL) -> Control:

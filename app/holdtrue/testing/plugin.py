@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -44,7 +45,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture
 def barrier_schema() -> Schema:
-    """Override this one: return ``schema_from_sql_file``, ``schema_from_alembic``, or a function of the database's URL."""
+    """Override this one: return what builds your schema: ``schema_from_alembic("alembic.ini")``, or Django, or a SQL file."""
     from holdtrue.testing.schemas import not_wired
 
     return not_wired
@@ -70,13 +71,19 @@ def _barrier_server() -> Iterator[BarrierServer]:
 
 @pytest.fixture
 def barrier_db(
-    barrier_schema: Schema, barrier_engine: str, _barrier_server: BarrierServer
+    request: pytest.FixtureRequest, barrier_schema: Schema, barrier_engine: str, _barrier_server: BarrierServer
 ) -> Iterator[BarrierDatabase]:
     """A database of this test alone, built by ``barrier_schema`` at its first use and dropped afterwards."""
     from holdtrue.testing.barrier_databases import BarrierDatabase
+    from holdtrue.testing.django_schema import DjangoSchema
 
-    database = BarrierDatabase(barrier_engine, barrier_schema, _barrier_server.url)
-    try:
+    with contextlib.ExitStack() as stack:
+        if isinstance(barrier_schema, DjangoSchema) and request.config.pluginmanager.hasplugin("django"):
+            # pytest-django lets no test speak to a database but its own; the barrier database is this test's own.
+            stack.enter_context(request.getfixturevalue("django_db_blocker").unblock())
+        database = BarrierDatabase(barrier_engine, barrier_schema, _barrier_server.url)
+        stack.callback(database.close)
+        if isinstance(barrier_schema, DjangoSchema):
+            # At once: a test that speaks to the ORM alone would otherwise find the development database under it.
+            database.sqlalchemy_url  # noqa: B018  makes the database
         yield database
-    finally:
-        database.close()
