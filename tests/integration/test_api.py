@@ -296,6 +296,8 @@ def test_every_endpoint_is_in_the_openapi_document_and_in_the_docs(client: TestC
         "GET /api/v1/silences/{number}",
         "POST /api/v1/silences",
         "POST /api/v1/silences/{number}/end",
+        "GET /api/v1/deploys",
+        "POST /api/v1/deploys",
         "GET /api/v1/databases",
         "POST /api/v1/databases/{name}/accept",
         "POST /api/v1/runs",

@@ -144,6 +144,7 @@ def show_lines(report: dict[str, Any]) -> list[str]:
         ("silenced", silenced_until(report["silenced"]).removeprefix("silenced ") if report["silenced"] else ""),
         ("window", _window(report)),
         ("evidence", _evidence(report)),
+        ("deploys", "; ".join(_deploys(report))),
         ("tickets", ", ".join(report["tickets"])),
     ]
     title = f"alert {report['id']}: {visible(report['invariant'])} on {visible(report['database'])}"
@@ -206,6 +207,15 @@ def _window(report: dict[str, Any]) -> str:
     if report["subject"] != "violation" or first is None:
         return ""
     return f"{before['started_at'] if before else 'no run before it'} … {first['started_at']}"
+
+
+def _deploys(report: dict[str, Any]) -> list[str]:
+    found = report.get("deploys")  # an older service does not tell
+    if found is None:
+        return ["not known: nobody told of any (`holdtrue deploys add`)"]
+    return [f"{one['service']} {one['version']}, {one['where']}" for one in found] or [
+        "none in the window or the day before"
+    ]
 
 
 def _evidence(report: dict[str, Any]) -> str:

@@ -27,6 +27,7 @@ MODULES = {
     "alerts": "alerts",
     "databases": "databases",
     "deliveries": "deliveries",
+    "deploys": "deploys",
     "notify": "notify",
     "promote": "promote",
     "store": "store",

@@ -275,6 +275,7 @@ class ThroughStore:
             self._store.reads.costs(invariant, database, (utc(now) - timedelta(days=29)).date()),
             since=since,
             now=now,
+            deploys=self._store.deploys.list(since=since, until=now),
         )
 
     def alerts(self, *, open_only: bool) -> Json:
@@ -289,7 +290,8 @@ class ThroughStore:
         from holdtrue import reports
 
         found, silences = self._store.alerts.get(number), self._store.silences.list()
-        return reports.alert(found, silences, self.catalog(), self._store.now())
+        deploys = self._store.deploys.beside(found.window)
+        return reports.alert(found, silences, self.catalog(), self._store.now(), deploys)
 
     def deliveries(self, wanted: Owed) -> Json:
         """Owed messages, newest first."""

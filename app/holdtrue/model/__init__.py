@@ -44,6 +44,7 @@ from holdtrue.model.databases import (
     ServiceConfig,
     StoreConfig,
 )
+from holdtrue.model.deploys import Deploy, NearDeploy, Window
 from holdtrue.model.examples import (
     Example,
     ExampleRow,
@@ -143,6 +144,7 @@ __all__ = [
     "Deadman",
     "Decision",
     "Delivered",
+    "Deploy",
     "Description",
     "Dialect",
     "Disposition",
@@ -176,6 +178,7 @@ __all__ = [
     "Message",
     "MessageState",
     "Mirrored",
+    "NearDeploy",
     "NotifierConfig",
     "Novelty",
     "Option",
@@ -215,6 +218,7 @@ __all__ = [
     "Undelivered",
     "Verdict",
     "Waiver",
+    "Window",
     "Word",
     "attempts_after",
     "due_between",

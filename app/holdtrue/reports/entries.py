@@ -11,6 +11,7 @@ from holdtrue.alerting import OverBudget, Shard, Total
 from holdtrue.model import (
     AlertState,
     Catalog,
+    Deploy,
     Invariant,
     Run,
     Severity,
@@ -20,7 +21,7 @@ from holdtrue.model import (
     Word,
     fresh_for,
 )
-from holdtrue.reports.records import Json, moment, quiet, run, seconds, span
+from holdtrue.reports.records import Json, deploy, moment, quiet, run, seconds, span
 from holdtrue.store import DailyCost, OverviewRow, Span
 
 EXIT_PRECEDENCE = (2, 1, 3, 4)
@@ -102,6 +103,7 @@ def history(
     *,
     since: datetime,
     now: datetime,
+    deploys: Sequence[Deploy] = (),
 ) -> Json:
     """The count of one entry over time, oldest span first, and its newest runs, newest first; what each day cost.
 
@@ -115,6 +117,7 @@ def history(
         "fresh_seconds": seconds(fresh_for(invariant.schedule, invariant.timeout)),
         "spans": [span(one) for one in spans],
         "runs": [run(one) for one in runs],
+        "deploys": [deploy(one) for one in deploys],
         **costs(invariant, days, now),
     }
 

@@ -15,12 +15,14 @@ from holdtrue.alerting import silence_of
 from holdtrue.model import (
     Catalog,
     Confirming,
+    Deploy,
     Episode,
     Event,
     Failure,
     KeyState,
     Message,
     MessageState,
+    NearDeploy,
     Position,
     Run,
     Sample,
@@ -46,8 +48,17 @@ def quiet(one: Silence | None) -> Json | None:
     return {"silence": one.id, "by": one.created_by, "until": moment(one.ends_at), "comment": one.comment}
 
 
-def alert(detail: AlertDetail, silences: Sequence[Silence], catalog: Catalog | None, now: datetime) -> Json:
-    """All that is known of one episode, without the rows of its evidence: those leave by promotion alone."""
+def alert(
+    detail: AlertDetail,
+    silences: Sequence[Silence],
+    catalog: Catalog | None,
+    now: datetime,
+    deploys: Sequence[NearDeploy] | None = None,
+) -> Json:
+    """All that is known of one episode, without the rows of its evidence: those leave by promotion alone.
+
+    ``deploys`` are those beside its window; None where nobody ever told of one.
+    """
     before = detail.last_good_before
     return {
         "now": moment(now),
@@ -61,6 +72,7 @@ def alert(detail: AlertDetail, silences: Sequence[Silence], catalog: Catalog | N
         "last_good_before": run(before) if before else None,
         "evidence": [evidence(one) for one in detail.evidence],
         "tickets": list(detail.tickets),
+        "deploys": beside(deploys),
     }
 
 
@@ -288,6 +300,29 @@ def evidence(one: KeptEvidence) -> Json:
         "incomplete": one.evidence.incomplete or None,
         "last_good_at": moment(one.last_good_at),
     }
+
+
+def deploys(found: Sequence[Deploy], limit: int) -> Json:
+    """Deploys in the order given; ``next`` is what the page of older ones is asked with."""
+    following = moment(found[-1].at) if len(found) == limit else None
+    return {"deploys": [deploy(one) for one in found], "next": following}
+
+
+def deploy(one: Deploy) -> Json:
+    """One deploy."""
+    return {
+        "id": one.id,
+        "service": one.service,
+        "version": one.version,
+        "at": moment(one.at),
+        "by": one.by,
+        "recorded_at": moment(one.recorded_at),
+    }
+
+
+def beside(found: Iterable[NearDeploy] | None) -> list[Json] | None:
+    """Deploys beside a window, the latest first; null where nobody ever told of one."""
+    return None if found is None else [{**deploy(one.deploy), "where": one.where} for one in found]
 
 
 def ticket(one: Ticket) -> Json:

@@ -31,6 +31,7 @@ from holdtrue.model import (
     Standing,
     Subject,
     Thread,
+    Window,
 )
 
 Recipients = Sequence[str] | Callable[[Labels], Sequence[str]]
@@ -204,6 +205,13 @@ class AlertDetail:
     evidence: tuple[KeptEvidence, ...] = ()
     tickets: tuple[str, ...] = ()
 
+    @property
+    def window(self) -> Window:
+        """After the last good run before it, and before the run that opened it."""
+        before, first = self.last_good_before, self.first_run
+        closed = first.started_at if first is not None else self.episode.opened_at
+        return Window(before.started_at if before is not None else None, closed)
+
 
 @dataclass(frozen=True, slots=True)
 class ReloadStatus:
@@ -280,6 +288,7 @@ class Pruned:
     keys: int = 0
     accepted: int = 0
     instances: int = 0
+    deploys: int = 0
     texts: int = 0
 
 

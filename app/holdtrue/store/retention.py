@@ -30,6 +30,7 @@ from holdtrue.store.spans import joined, thinned
 from holdtrue.store.tables import (
     accepted_keys,
     accepts,
+    deploys,
     entries,
     episodes,
     evidence,
@@ -69,6 +70,7 @@ class Pruning:
             keys=self._keys(now - retention.fixed_keys),
             accepted=self._accepted(now - retention.fixed_keys),
             instances=self._old(instances, instances.c.instance, instances.c.last_seen < now - retention.bad_runs),
+            deploys=self._old(deploys, deploys.c.id, deploys.c.at < now - retention.exact_counts),
             texts=self._texts(retention.generations),
         )
 

@@ -12,6 +12,7 @@ from holdtrue.store.accepts import Accepts
 from holdtrue.store.alerts import Alerts
 from holdtrue.store.audit import Audit
 from holdtrue.store.catalogs import Catalogs
+from holdtrue.store.deploys import Deploys
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.instances import Instances, host_identity
 from holdtrue.store.leases import Leases
@@ -44,6 +45,7 @@ class Store:
         self.runs = Runs(engine, hold)
         self.alerts = Alerts(engine)
         self.silences = Silences(engine)
+        self.deploys = Deploys(engine)
         self.outbox = Outbox(engine, hold)
         self.reads = Reads(engine)
         self.instances = Instances(engine, host)

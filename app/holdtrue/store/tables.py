@@ -376,6 +376,19 @@ told_ends = Table(
     Column("told_at", Moment, nullable=False),
 )
 
+# What pipelines told of; the same one told twice is one row.
+deploys = Table(
+    "deploys",
+    metadata,
+    Column("id", Identity, primary_key=True),
+    Column("service", Words, nullable=False),
+    Column("version", Words, nullable=False),
+    Column("at", Moment, nullable=False, index=True),
+    Column("by", Words, nullable=False),
+    Column("recorded_at", Moment, nullable=False),
+    UniqueConstraint("service", "version", "at"),
+)
+
 # The server identity that people accepted for a database after another one appeared (semantics 2.3).
 accepted_systems = Table(
     "accepted_systems",

@@ -13,6 +13,7 @@ from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import NotFound, Refused
 from holdtrue.ledger import healing
 from holdtrue.model import Invariant, MessageState, Novelty, fresh_for, longest_gap, parse_end, utc
+from holdtrue.web.deploy_api import add_deploy_endpoints
 from holdtrue.web.problems import MEDIA_TYPE
 from holdtrue.web.quiet_api import add_quiet_endpoints
 from holdtrue.web.views.parts import show_schedule
@@ -94,6 +95,7 @@ def api_router(service: WebService) -> APIRouter:
     _add_invariants(router, service)
     _add_alerts(router, service)
     add_quiet_endpoints(router, service)
+    add_deploy_endpoints(router, service)
     _add_inventory(router, service)
     return router
 
@@ -197,6 +199,7 @@ def _add_invariants(router: APIRouter, service: WebService) -> None:
             service.store.reads.costs(name, chosen, _month_before(now)),
             since=start,
             now=now,
+            deploys=service.store.deploys.list(since=start, until=now),
         )
 
     @router.get("/invariants/{name}/costs", summary="What each day cost one database, beside the budget")
@@ -242,7 +245,8 @@ def _add_alerts(router: APIRouter, service: WebService) -> None:
     @router.get("/alerts/{number}", summary="One episode: events, messages, keys, masked rows")
     def alert(number: AlertNumber) -> Json:
         found, silences = service.store.alerts.get(number), service.store.silences.list()
-        return reports.alert(found, silences, service.catalog(), service.now())
+        deploys = service.store.deploys.beside(found.window)
+        return reports.alert(found, silences, service.catalog(), service.now(), deploys)
 
     @router.post("/alerts/accept", status_code=201, summary="Take the rows that count now as a baseline, until an end")
     def accept(request: Request, wanted: AcceptRequest) -> Json:

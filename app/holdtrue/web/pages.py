@@ -37,6 +37,7 @@ from holdtrue.web.views.waivers import waiver_list
 LINES_A_PAGE = 100
 RUNS_A_PAGE = 25
 ENDED_A_PAGE = 50
+DEPLOYS_SHOWN = 50
 STRIP_LENGTH = timedelta(hours=24)
 
 Words = Annotated[str, Query(max_length=200)]
@@ -137,6 +138,7 @@ def _add_invariant(router: APIRouter, service: WebService, renderer: Renderer) -
             range_name=range_name,
             now=now,
             told=_told(service, found),
+            deploys=service.store.deploys.list(since=now - RANGES[range_name], until=now, limit=DEPLOYS_SHOWN),
         )
         notice = ("It is due now: whoever claims it next makes the run.", "") if asked else None
         return renderer.page(request, "invariant.html", view, live=before is None, notice=notice)
@@ -172,7 +174,8 @@ def _add_alerts(router: APIRouter, service: WebService, renderer: Renderer) -> N
         detail = service.store.alerts.get(number)
         accepts = service.store.accepts.list(detail.episode.invariant, detail.episode.database)
         silence = quiet_of(service, detail.episode)
-        view = alert_views.alert_page(detail, service.catalog(), service.now(), accepts, silence)
+        deploys = service.store.deploys.beside(detail.window)
+        view = alert_views.alert_page(detail, service.catalog(), service.now(), accepts, silence, deploys=deploys)
         return renderer.page(request, "alert.html", view, live=True)
 
     @router.get("/alerts/{number}/rows.csv")

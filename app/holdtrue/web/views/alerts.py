@@ -16,6 +16,7 @@ from holdtrue.model import (
     Event,
     Message,
     MessageState,
+    NearDeploy,
     Position,
     Run,
     Silence,
@@ -152,6 +153,8 @@ class AlertPage:
     command: str
     accept: AcceptForm | None
     quiet: QuietBox
+    deploys: tuple[str, ...]
+    deploys_note: str
 
 
 def alerts_page(
@@ -191,10 +194,13 @@ def alert_page(
     now: datetime,
     accepts: Sequence[Accept] = (),
     silence: Silence | None = None,
+    *,
+    deploys: Sequence[NearDeploy] | None = None,
 ) -> AlertPage:
     """The page of one alert. Its rows are those of its newest run that has some.
 
-    ``accepts`` are its pair's; ``silence`` is what withholds its messages now.
+    ``accepts`` are its pair's; ``silence`` is what withholds its messages now; ``deploys`` are those beside its window, None
+    where nobody ever told of one.
     """
     episode = detail.episode
     invariant = catalog.invariant(episode.invariant) if catalog is not None else None
@@ -224,6 +230,8 @@ def alert_page(
         command=command_of(episode),
         accept=accept_form(episode, invariant if in_catalog else None, accepts, now),
         quiet=quiet_box(episode, silence, now),
+        deploys=tuple(str(one) for one in deploys or ()),
+        deploys_note=_deploys_note(deploys),
     )
 
 
@@ -409,6 +417,13 @@ def _writer(xid: int | None, committed_at: datetime | None, position: Position) 
     if committed_at is not None:
         parts.append(f"committed {committed_at:%H:%M:%S.%f}"[:-3])
     return ", ".join(parts) or ("by key only" if position.role == "file" else "not known")
+
+
+def _deploys_note(deploys: Sequence[NearDeploy] | None) -> str:
+    """Not told is not the same as not deployed."""
+    if deploys is None:
+        return "Not known: nobody has told of a deploy yet."
+    return "" if deploys else "None was told of in the window or the day before it."
 
 
 def _window(kept: KeptEvidence, now: datetime) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from holdtrue.ledger import Healing
 from holdtrue.model import (
+    Deploy,
     Disposition,
     Invariant,
     KeyState,
@@ -21,7 +22,7 @@ from holdtrue.model import (
 )
 from holdtrue.store.records import DailyCost, Span
 from holdtrue.web.showing import thousands
-from holdtrue.web.views.charts import StepChart, step_chart
+from holdtrue.web.views.charts import WIDTH, StepChart, step_chart
 from holdtrue.web.views.costs import Costs, costs_of
 from holdtrue.web.views.entries import Judged, summed
 from holdtrue.web.views.parts import (
@@ -108,6 +109,17 @@ class KeyLine:
 
 
 @dataclass(frozen=True, slots=True)
+class DeployLine:
+    """One deploy of the range that is shown; ``x`` is its place in the chart."""
+
+    at: When
+    service: str
+    version: str
+    by: str
+    x: float
+
+
+@dataclass(frozen=True, slots=True)
 class InvariantPage:
     """All that the page shows."""
 
@@ -141,6 +153,7 @@ class InvariantPage:
     total: str
     total_url: str
     run_url: str
+    deploys: tuple[DeployLine, ...]
 
 
 def usual_range(spans: Sequence[Span], now: datetime) -> str:
@@ -165,6 +178,7 @@ def invariant_page(
     told: str,
     healed: Healing | None = None,
     keys_limit: int = 50,
+    deploys: Sequence[Deploy] = (),
 ) -> InvariantPage:
     """The page of ``judged``, one of its invariant's ``shards``.
 
@@ -211,7 +225,13 @@ def invariant_page(
         total=f"All {len(shards)} databases: {summed(shards).sentence}" if len(shards) > 1 else "",
         total_url=with_query("/", {"invariant": invariant.name}),
         run_url=f"/invariants/{invariant.name}/run",
+        deploys=tuple(_deploy(one, now, RANGES[range_name]) for one in deploys),
     )
+
+
+def _deploy(one: Deploy, now: datetime, shown: timedelta) -> DeployLine:
+    x = round(WIDTH * (1 - (now - one.at) / shown), 1)
+    return DeployLine(when(one.at, now), one.service, one.version, one.by, x)
 
 
 def run_line(run: Run, now: datetime) -> RunLine:
