@@ -66,27 +66,28 @@ class Stranger:
     @contextmanager
     def served(self) -> Iterator[httpx2.Client]:
         """The service on loopback, and a client of it."""
-        process = subprocess.Popen(
-            [sys.executable, "-u", *self.story.serve],
-            cwd=self.folder,
-            env=self._environment(self.database.primary_url),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        said: list[str] = []
+        log = self.folder / "service.log"
+        with log.open("w") as said:
+            process = subprocess.Popen(
+                [sys.executable, "-u", *self.story.serve],
+                cwd=self.folder,
+                env=self._environment(self.database.primary_url),
+                stdout=said,
+                stderr=subprocess.STDOUT,
+            )
         try:
-            for line in process.stdout or ():
-                said.append(line)
-                if found := re.search(r"(http://127\.0\.0\.1:\d+)", line):
-                    break
-            else:
-                raise AssertionError(f"{self.story.name} did not start:\n{''.join(said)}")
-            with httpx2.Client(base_url=found.group(1), timeout=30) as client:
+
+            def address() -> str:
+                assert process.poll() is None, log.read_text()
+                found = re.search(r"http://127\.0\.0\.1:\d+", log.read_text())
+                return found.group() if found else ""
+
+            url = until(address, f"{self.story.name} serves")
+            with httpx2.Client(base_url=url, timeout=30) as client:
                 yield client
         finally:
             process.terminate()
-            process.communicate(timeout=30)
+            process.wait(30)
 
     @contextmanager
     def watched(self) -> Iterator[Watching]:
@@ -104,11 +105,12 @@ class Stranger:
     def wire(self, incident: Path) -> None:
         """What a person does in the one file: the imports, and one line for each party."""
         frozen = json.loads((incident / "incident.json").read_text())
-        observed = {
-            one["table"]: dict(zip(one["columns"], one["rows"][0], strict=True)) for one in reversed(frozen["observed"])
+        rows = {
+            one["table"]: dict(zip(one["columns"], one["rows"][0], strict=True))
+            for one in (*frozen["seed"], *frozen["observed"])
         }
         (test,) = incident.glob("test_incident_*.py")
-        test.write_text(wired(test.read_text(), self.story, observed))
+        test.write_text(wired(test.read_text(), self.story, rows))
 
     def play(self, times: int) -> Played:
         """All their tests in one process of pytest, the barrier test so many times, each on a database of its own."""

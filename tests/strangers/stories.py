@@ -32,8 +32,8 @@ class Story(Protocol):
         """What one caller posts, and where."""
         ...
 
-    def parties(self, observed: Mapping[str, Mapping[str, str]]) -> tuple[str, str]:
-        """The line for A and the line for B, by the first observed row of each table."""
+    def parties(self, rows: Mapping[str, Mapping[str, str]]) -> tuple[str, str]:
+        """The line for A and the line for B, by a frozen row of each table."""
         ...
 
 
@@ -59,8 +59,8 @@ class Boxoffice:
     def call(self, subject: Any, caller: int) -> tuple[str, Body]:
         return "/bookings", {"seat_id": subject, "email": f"{caller}@example.com"}
 
-    def parties(self, observed: Mapping[str, Mapping[str, str]]) -> tuple[str, str]:
-        seat = int(observed["bookings"]["seat_id"])
+    def parties(self, rows: Mapping[str, Mapping[str, str]]) -> tuple[str, str]:
+        seat = int(rows["bookings"]["seat_id"])
         return (
             f'with SessionLocal() as session: book_seat(session, {seat}, "ada@example.com")',
             f'TestClient(app).post("/bookings", json={{"seat_id": {seat}, "email": "bob@example.com"}})',
@@ -88,14 +88,46 @@ class Stockroom:
     def call(self, subject: Any, caller: int) -> tuple[str, Body]:
         return f"/items/{subject}/movements", {"quantity": caller + 1, "reason": "delivery"}
 
-    def parties(self, observed: Mapping[str, Mapping[str, str]]) -> tuple[str, str]:
-        item = int(observed["items"]["id"])
+    def parties(self, rows: Mapping[str, Mapping[str, str]]) -> tuple[str, str]:
+        item = int(rows["items"]["id"])
         client = 'AsyncClient(transport=ASGITransport(create_app()), base_url="http://stockroom")'
         order = f'client.post("/items/{item}/movements", json={{"quantity": -1, "reason": "order"}})'
         return f"return take_delivery({item}, 5)", order.replace("client", f"return {client}", 1)
 
 
-STORIES: tuple[Story, ...] = (Boxoffice(), Stockroom())
+@dataclass(frozen=True)
+class Vouchershop:
+    """Django with its own migrations: two orders count the same redemptions of a voucher, and both redeem it."""
+
+    name: str = "vouchershop"
+    driver: str = "postgres"
+    migrate: tuple[str, ...] = ("manage.py", "migrate")
+    serve: tuple[str, ...] = ("manage.py", "runserver", "--noreload", "127.0.0.1:0")
+    imports: str = "from django.test import Client\n\nfrom vouchers.services import redeem"
+    fixes: tuple[str, ...] = ("select_for_update", "serializable")
+
+    def prepare(self, client: httpx2.Client, count: int) -> list[Any]:
+        codes = [f"SPRING-{one}" for one in range(count)]
+        for code in codes:
+            client.post("/vouchers/", json={"code": code, "max_redemptions": 2}).raise_for_status()
+            path, body = self.call(code, 100)
+            client.post(path, json=body).raise_for_status()
+        return codes
+
+    def call(self, subject: Any, caller: int) -> tuple[str, Body]:
+        order = {"customer": f"{caller}@example.com", "order_number": caller}
+        return f"/vouchers/{subject}/redemptions", order
+
+    def parties(self, rows: Mapping[str, Mapping[str, str]]) -> tuple[str, str]:
+        code = rows["vouchers_voucher"]["code"]
+        order = '{"customer": "bob@example.com", "order_number": 18}'
+        return (
+            f'redeem("{code}", "ada@example.com", 17)',
+            f'Client().post("/vouchers/{code}/redemptions", {order}, content_type="application/json")',
+        )
+
+
+STORIES: tuple[Story, ...] = (Boxoffice(), Stockroom(), Vouchershop())
 
 
 def rule_of(repository: Path) -> str:
@@ -105,9 +137,9 @@ def rule_of(repository: Path) -> str:
     return str(invariant["sql"])
 
 
-def wired(test: str, story: Story, observed: Mapping[str, Mapping[str, str]]) -> str:
+def wired(test: str, story: Story, rows: Mapping[str, Mapping[str, str]]) -> str:
     """The test file with what a person adds: imports, and one line for each party."""
-    lines = iter(story.parties(observed))
+    lines = iter(story.parties(rows))
     text, parties = re.subn(r"^    raise NotWired\(.*\)$", lambda _: f"    {next(lines)}", test, flags=re.MULTILINE)
     assert parties == 2, "the scaffold has two parties"
     return text.replace("from holdtrue.testing import", f"{story.imports}\n\nfrom holdtrue.testing import", 1)
