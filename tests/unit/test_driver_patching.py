@@ -55,6 +55,7 @@ def calling(name: str, call: Callable[[], bool]) -> Callable[[], bool]:
         ("sqlalchemy_of_somebody", False),
         ("django.db.backends", True),
         ("holdtrue.testing.postgresql", True),
+        ("holdtrue.testing.loops", False),
     ],
 )
 def test_the_first_frame_below_the_driver_says_whose_statement_it_is(caller: str, reported: bool) -> None:

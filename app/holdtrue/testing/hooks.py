@@ -98,7 +98,7 @@ class Hooks:
         """
         party = self._admit(wire)
         if party is not None:
-            await self.scheduler.stop_task_before(party, statement, wire.pid, wire.number)
+            await self.scheduler.stop_task_before(party, statement, wire.pid, wire.number, wire.alone)
 
     def owe(self, connection: object, close: Callable[[], Awaitable[object]]) -> None:
         """Close, when the race is over, what can only be closed on its loop."""

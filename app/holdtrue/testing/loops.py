@@ -108,7 +108,7 @@ class RaceLoop:
         task = asyncio.Task(work, loop=loop, **options) if make is None else make(loop, work, **options)
         party = current_party.get()
         if party is not None and isinstance(task, asyncio.Task):
-            party.keep(task)
+            party.keep(task, _current_task())
         return task
 
     # -- called from the controller's thread --------------------------------------------------------------------------
@@ -205,6 +205,13 @@ async def beside_this_loop(play: Callable[[RaceLoop], T]) -> T:
         raise
     finally:
         loop.close()
+
+
+def _current_task() -> object:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
 
 
 async def _await(done: Awaitable[object]) -> object:

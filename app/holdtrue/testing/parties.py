@@ -42,9 +42,12 @@ class Party:
     """One of the concurrent invocations of a barrier test.
 
     ``at`` is the statement it stands before (None at its start), ``completed`` the last one it ended; ``steps`` counts the
-    statements and commits it was allowed to do. ``pids`` are its backends, ``connections`` the driver's connections it
-    holds now,
-    ``kept`` the backends of those it never gave back.
+    statements and commits it was allowed to do. ``pids`` are its backends, ``connections`` the driver's connections it holds
+    now, ``kept`` the backends of those it never gave back.
+
+    ``waiting`` are the statements that stand at a gate: several where it has tasks or threads of its own, of which ``strand``
+    moved last. A party of coroutines runs as ``task``; ``tasks`` are all that it started, in that order and each with its
+    maker, ``spoke`` those that sent a statement, ``excused`` those that are not awaited: see :meth:`consider`.
     """
 
     name: str
@@ -68,34 +71,76 @@ class Party:
     strand: object = None
     thread: threading.Thread | None = None
     task: asyncio.Task[Any] | None = None
-    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    tasks: dict[asyncio.Task[Any], object] = field(default_factory=dict)
     spoke: set[asyncio.Task[Any]] = field(default_factory=set)
+    excused: set[object] = field(default_factory=set)
+    stirred: float = 0.0
 
     def come(self, stand: Stand) -> Stand:
-        """Stand at a gate. While another statement of the party is in flight it waits behind that one: one at a time."""
+        """Stand at a gate, behind what other tasks of the party have in flight or before them: one moves at a time."""
         self.waiting.append(stand)
-        if self.in_flight is None or self.strand is stand.strand:
-            self.make_ready()
+        self.excused.discard(stand.strand)
+        self.stirred = time.monotonic()
+        if self.strand is stand.strand:
+            self.in_flight = None
+        self.consider()
         return stand
 
-    def make_ready(self) -> None:
-        """The first that waits may be let go."""
-        self.at, self.in_flight, self.state = self.waiting[0].statement, None, State.READY
+    def over(self) -> None:
+        """What was in flight is over."""
+        self.in_flight, self.stirred = None, time.monotonic()
+        self.consider()
+
+    def consider(self, *, patience_is_over: bool = False) -> None:
+        """Be ready once it is sure which of several statements moves first, whatever the network does.
+
+        A task goes on until it ends or waits; then the eldest that waits does. So others that may still come are awaited a
+        little: all that live and did nothing yet, but for those that wait for the task themselves.
+        """
+        if isinstance(self.strand, asyncio.Task) and self.strand.done():
+            self.in_flight = None
+        if not self.waiting or self.state is State.FINISHED:
+            return
+        stand = min(self.waiting, key=self._turn)
+        if self.in_flight is None and not patience_is_over:
+            there = {one.strand for one in self.waiting}
+            if set(self.tasks) - there - self._forebears(stand.strand):
+                return
+        elif patience_is_over:
+            self.excused.update(self.tasks)
+        elif self.in_flight is not None:
+            return
+        self.waiting.remove(stand)
+        self.waiting.appendleft(stand)
+        self.at, self.in_flight, self.state = stand.statement, None, State.READY
 
     def leave(self, stand: Stand) -> None:
         """Its task was cancelled, by a time limit of its own say: it no longer stands there."""
         if stand not in self.waiting:
             return
         self.waiting.remove(stand)
-        if self.state is State.READY and self.waiting:
-            self.make_ready()
-        elif self.state is State.READY:
+        if self.state is State.READY:
             self.state, self.moved, self.idle_since = State.MOVING, time.monotonic(), None
+            self.consider()
 
-    def keep(self, task: asyncio.Task[Any]) -> None:
-        """Remember a task of the party until it is over."""
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+    def keep(self, task: asyncio.Task[Any], maker: object = None) -> None:
+        """Remember a task of the party until it is over, and who made it."""
+        if task not in self.tasks:
+            self.tasks[task] = maker
+            task.add_done_callback(lambda done: self.tasks.pop(done, None))
+
+    def _turn(self, stand: Stand) -> tuple[bool, int]:
+        order = list(self.tasks)
+        known = isinstance(stand.strand, asyncio.Task) and stand.strand in self.tasks
+        return stand.strand is not self.strand, order.index(stand.strand) if known else len(order)  # type: ignore[arg-type]
+
+    def _forebears(self, strand: object) -> set[object]:
+        """Whoever made it, and whoever made that one: they wait for it. So does a party for a thread of its own."""
+        found: set[object] = {self.task, *self.excused}
+        while strand is not None:
+            found.add(strand)
+            strand = self.tasks.get(strand) if isinstance(strand, asyncio.Task) else None
+        return found
 
     def where(self) -> str:
         """Where in its own code the party is right now: ``refunds.py:33 in issue_refund``; empty if it cannot be told."""

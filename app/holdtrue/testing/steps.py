@@ -67,13 +67,15 @@ class StepScheduler:
         if self._speaks(party, statement, pid, connection, alone):
             self._park(party, statement)
 
-    async def stop_task_before(self, party: Party, statement: Statement, pid: int | None, connection: int) -> None:
+    async def stop_task_before(
+        self, party: Party, statement: Statement, pid: int | None, connection: int, alone: str = POOL_OF_TWO
+    ) -> None:
         """The same for the task that runs here; its loop runs on."""
         task = asyncio.current_task()
         if task is not None and task is not party.task:
             party.keep(task)
             party.spoke.add(task)
-        if not self._speaks(party, statement, pid, connection):
+        if not self._speaks(party, statement, pid, connection, alone):
             return
         gate = TaskGate()
         stand = self._come(party, statement, gate)
@@ -87,9 +89,7 @@ class StepScheduler:
         if party.abandoned:
             raise AbandonedTask
 
-    def _speaks(
-        self, party: Party, statement: Statement, pid: int | None, connection: int, alone: str = POOL_OF_TWO
-    ) -> bool:
+    def _speaks(self, party: Party, statement: Statement, pid: int | None, connection: int, alone: str) -> bool:
         """Whether the party must stop here."""
         with self.changed:
             for other in self.parties:
@@ -170,11 +170,11 @@ class StepScheduler:
             return stand
 
     def _is_over(self, party: Party) -> None:
-        """What was in flight is over; what waited behind it may move."""
-        party.in_flight = None
-        if party.waiting and party.state is not State.READY:
-            party.make_ready()
-            self.changed.notify_all()
+        """What was in flight is over, if it was sent from here; what waited behind it may move."""
+        if party.strand is not here():
+            return
+        party.over()
+        self.changed.notify_all()
 
     # -- the controller, in the test's own thread ---------------------------------------------------------------------
 
@@ -301,9 +301,9 @@ class StepScheduler:
             return True
         if party.state is State.BLOCKED:
             party.state, party.moved = State.MOVING, time.monotonic()
-        elif party.state is State.MOVING and party.waiting and self._is_quiet(party):
-            party.make_ready()
-        elif party.state is State.MOVING and self._is_idle(party):
+        if party.state is State.MOVING:
+            party.consider(patience_is_over=bool(party.waiting) and self._is_quiet(party))
+        if party.state is State.MOVING and self._is_idle(party):
             party.state = State.STALLED
             if not self.external_lock:
                 self._say_stalled(party)
@@ -311,7 +311,7 @@ class StepScheduler:
 
     def _is_quiet(self, party: Party) -> bool:
         """Whether what is in flight waits for the party itself, for a lock of its other connection say."""
-        long_since = time.monotonic() - party.moved > _PATIENCE
+        long_since = time.monotonic() - max(party.moved, party.stirred) > _PATIENCE
         return long_since and not (self.blocking is not None and self.blocking.is_busy(party))
 
     def _is_idle(self, party: Party) -> bool:

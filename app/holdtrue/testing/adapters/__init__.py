@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Protocol
 
+from holdtrue.testing.adapters.asyncpg_calls import AsyncpgCalls
 from holdtrue.testing.adapters.django_wrappers import DjangoWrappers
 from holdtrue.testing.adapters.psycopg2_calls import Psycopg2Calls
+from holdtrue.testing.adapters.psycopg_async_calls import PsycopgAsyncCalls
 from holdtrue.testing.adapters.psycopg_calls import PsycopgCalls
 from holdtrue.testing.adapters.pymysql_calls import PyMySQLCalls
 from holdtrue.testing.adapters.sqlalchemy_events import SQLAlchemyEvents
@@ -35,6 +37,8 @@ ADAPTERS: tuple[Adapter, ...] = (
     SQLAlchemyEvents(),
     DjangoWrappers(),
     PsycopgCalls(),
+    PsycopgAsyncCalls(),
+    AsyncpgCalls(),
     Psycopg2Calls(),
     SqliteCalls(),
     PyMySQLCalls(),

@@ -11,6 +11,8 @@ from typing import Any
 # What these send is reported by an adapter of their own, or is the kit's own question to the server.
 _ABOVE = ("sqlalchemy", "django.db", "aiosqlite", "holdtrue.testing")
 _PASSED = ("holdtrue.testing.adapters", "contextlib")  # a ``with`` block of a driver ends in the standard library
+# They call the parties: a party may be nothing but one call of a driver.
+_CALLERS = ("holdtrue.testing.loops", "holdtrue.testing.steps")
 _ABSENT = object()
 
 
@@ -37,7 +39,7 @@ def is_reported_above(driver: str) -> bool:
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if not any(_is_in(module, one) for one in (*_PASSED, driver)):
-            return any(_is_in(module, one) for one in _ABOVE)
+            return module not in _CALLERS and any(_is_in(module, one) for one in _ABOVE)
         frame = frame.f_back
     return False
 

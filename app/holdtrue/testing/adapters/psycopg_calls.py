@@ -116,11 +116,12 @@ class _Told:
             return call()
         info = connection.info
         return self._calls.statement(
-            connection, info.backend_pid, _statement(query), call, idle=info.transaction_status == _IDLE
+            connection, info.backend_pid, read_query(query), call, idle=info.transaction_status == _IDLE
         )
 
 
-def _statement(query: Any) -> Statement:
+def read_query(query: Any) -> Statement:
+    """What a query of psycopg does, in any of the forms that it takes."""
     if isinstance(query, bytes):
         return classify(query.decode("utf-8", "replace"))
     return classify(query.as_string(None) if hasattr(query, "as_string") else str(query))
