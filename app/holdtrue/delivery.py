@@ -20,6 +20,7 @@ from holdtrue.model import (
     Delivered,
     Description,
     Episode,
+    Event,
     Invariant,
     Mark,
     Message,
@@ -263,7 +264,7 @@ class Delivery:
         described = self._describe(owed.episode)
         return Parcel(
             message=_marked(owed.message),
-            event=owed.event,
+            event=_labelled(owed.event, owed.episode),
             episode=owed.episode,
             description=described.description,
             sample=_sample(owed.sample, owed.episode),
@@ -305,6 +306,11 @@ def _marked(message: Message) -> Message:
     if MAY_HAVE_ARRIVED not in message.problem or Mark.MAY_BE_A_REPEAT in message.marks:
         return message
     return replace(message, marks=(*message.marks, Mark.MAY_BE_A_REPEAT))
+
+
+def _labelled(event: Event, episode: Episode) -> Event:
+    """A round of the canary says so in whatever a notifier makes of it (semantics 7.7)."""
+    return replace(event, marks=(*event.marks, Mark.CANARY)) if episode.canary else event
 
 
 def _sample(sample: Sample | None, episode: Episode) -> Sample | None:

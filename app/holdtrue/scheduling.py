@@ -47,7 +47,7 @@ def entries_of(catalog: Catalog, now: datetime) -> tuple[Entry, ...]:
             renamed_from=invariant.renamed_from,
             tags=invariant.tags,
         )
-        for invariant, database in catalog.entries()
+        for invariant, database in catalog.runs()
     )
 
 
@@ -200,7 +200,7 @@ class Scheduler:
 
     def _close_pools_of_former(self, catalog: Catalog) -> None:
         """End the threads of databases that left the catalog; what waits there was claimed in vain."""
-        names = {one.name for one in catalog.config.databases}
+        names = {one.name for one in catalog.databases}
         with self._lock:
             former = [self._pools.pop(name)[1] for name in tuple(self._pools) if name not in names]
         for pool in former:
@@ -209,7 +209,7 @@ class Scheduler:
     def _free(self, catalog: Catalog) -> dict[str, int]:
         with self._lock:
             waiting = Counter(database for _, database in self._held)
-        return {one.name: max(0, one.places * _AHEAD - waiting[one.name]) for one in catalog.config.databases}
+        return {one.name: max(0, one.places * _AHEAD - waiting[one.name]) for one in catalog.databases}
 
     def _hand_over(self, claim: Claim, catalog: Catalog) -> None:
         database = catalog.database(claim.database)

@@ -11,7 +11,6 @@ ROOT = Path(__file__).parents[2]
 RULE = re.compile(r"^(\d+\.\d+) ", re.MULTILINE)
 CITED = re.compile(r"[Ss]emantics ((?:\d+(?:\.\d+)?(?:(?:,| and| to|;) )?)+)")
 LATER = {
-    "7.7": "the canary",
     "9.6": "the gate",
 }
 """Rules whose capability is not offered yet; docs say so. A rule leaves this list with its capability."""

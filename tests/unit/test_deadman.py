@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import structlog
@@ -16,6 +15,7 @@ from catalogs import POSTGRES, accepted, item, the_refusal
 from holdtrue.deadman import OVERDUE_FOR, OWED_FOR, Switch, Why, decide_ping
 from holdtrue.model import Deadman, Secret
 from holdtrue.store.records import Backlog
+from servers.switch import SwitchStub
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -43,44 +43,10 @@ def test_a_ping_that_lies_ahead_of_a_clock_that_was_set_back_is_none() -> None:
     assert decide_ping(IDLE, NOW + timedelta(hours=1), MINUTE, NOW).why is Why.WELL
 
 
-class Outside:
-    """A switch on the loopback that answers as it is told, and counts what it hears."""
-
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-        self.answers: list[int] = []
-        self.hold: threading.Event | None = None
-        outside = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                outside.heard.append(self.path)
-                if outside.hold is not None:
-                    outside.hold.wait(20)
-                self.send_response(outside.answers.pop(0) if outside.answers else 200)
-                self.send_header("location", "/elsewhere")
-                self.end_headers()
-                self.wfile.write(b"the answer's own secret")
-
-            def log_message(self, *_: object) -> None:
-                """Nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-        self.thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}/ping/very-secret"
-
-
 @pytest.fixture
-def outside() -> Iterator[Outside]:
-    found = Outside()
-    yield found
-    found.server.shutdown()
-    found.server.server_close()
-    found.thread.join(10)
+def outside() -> Iterator[SwitchStub]:
+    with SwitchStub() as stub:
+        yield stub
 
 
 CONFIG = Deadman(Secret("${PING}"))
@@ -92,7 +58,7 @@ def look(switch: Switch, backlog: Backlog = IDLE, now: datetime = NOW) -> Why:
     return ping.why
 
 
-def test_it_is_pinged_as_often_as_it_says(outside: Outside) -> None:
+def test_it_is_pinged_as_often_as_it_says(outside: SwitchStub) -> None:
     counted: list[str] = []
     switch = Switch({"PING": outside.url}, lambda: NOW, counted=counted.append)
     for seconds in range(0, 181, 15):
@@ -107,7 +73,7 @@ def test_it_is_pinged_as_often_as_it_says(outside: Outside) -> None:
     ("answer", "said"), [(302, "it answered 302, which is not followed"), (500, "it answered 500")]
 )
 def test_a_switch_that_does_not_take_it_is_seen_and_asked_again_at_the_next_round(
-    outside: Outside, answer: int, said: str
+    outside: SwitchStub, answer: int, said: str
 ) -> None:
     outside.answers = [answer]
     counted: list[str] = []
@@ -132,7 +98,7 @@ def test_nobody_there_and_a_missing_secret_are_failures_without_the_address() ->
         switch.stop()
 
 
-def test_a_slow_switch_holds_up_nobody_and_is_not_asked_twice_at_once(outside: Outside) -> None:
+def test_a_slow_switch_holds_up_nobody_and_is_not_asked_twice_at_once(outside: SwitchStub) -> None:
     outside.hold = threading.Event()
     switch = Switch({"PING": outside.url}, lambda: NOW)
     assert switch.look(CONFIG, IDLE, timedelta(0), NOW).why is Why.WELL
@@ -143,7 +109,7 @@ def test_a_slow_switch_holds_up_nobody_and_is_not_asked_twice_at_once(outside: O
     switch.stop()
 
 
-def test_while_something_is_overdue_it_hears_nothing_and_the_state_says_why(outside: Outside) -> None:
+def test_while_something_is_overdue_it_hears_nothing_and_the_state_says_why(outside: SwitchStub) -> None:
     switch = Switch({"PING": outside.url}, lambda: NOW)
     assert look(switch, Backlog(None, NOW - timedelta(minutes=3), 0)) is Why.OVERDUE
     assert switch.state.problem == "not pinged: work has been due for 3m and nobody claims it"

@@ -3,6 +3,7 @@
 from holdtrue.alerting.acknowledging import acknowledge, unacknowledge
 from holdtrue.alerting.budget import OverBudget, first_day, least_budget, over_budget
 from holdtrue.alerting.decision import decide
+from holdtrue.alerting.proving import CanaryState, Proven, Turn, Turned, WhyProven, WhyTurn, last_proven, turn
 from holdtrue.alerting.reach import unreachable
 from holdtrue.alerting.redefinition import wants_former
 from holdtrue.alerting.review import review, withdraw
@@ -22,18 +23,25 @@ from holdtrue.alerting.verdict import verdict
 from holdtrue.model import matches
 
 __all__ = [
+    "CanaryState",
     "Lifted",
     "OverBudget",
+    "Proven",
     "Routed",
     "Shard",
     "Total",
+    "Turn",
+    "Turned",
+    "WhyProven",
     "WhyTold",
+    "WhyTurn",
     "acknowledge",
     "decide",
     "end_of",
     "first_day",
     "is_in_force",
     "labels_for",
+    "last_proven",
     "least_budget",
     "lift",
     "matches",
@@ -47,6 +55,7 @@ __all__ = [
     "silence_of",
     "silenced_by",
     "sum_up",
+    "turn",
     "unacknowledge",
     "unreachable",
     "verdict",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdtrue.model import Invariant, Labels, Route, ServiceConfig, matches
+from holdtrue.model import CANARY_OWNER, Invariant, Labels, Route, ServiceConfig, matches
 
 
 class WhyTold(StrEnum):
@@ -16,6 +16,7 @@ class WhyTold(StrEnum):
     ROUTED = "routed"
     NOBODY = "its route names nobody"
     UNMATCHED = "no route matches, so everybody is told"
+    CANARY = "the canary tells those whom it proves, and nobody else"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Routed:
         """For people: who is told, and by which route."""
         if self.why is WhyTold.NO_ROUTES:
             return ", ".join(self.notifiers) or "nobody: holdtrue.yaml has no notifier that messages are sent to"
-        if self.why is WhyTold.UNMATCHED:
+        if self.why in (WhyTold.UNMATCHED, WhyTold.CANARY):
             return f"{', '.join(self.notifiers) or 'nobody'} ({self.why.value})"
         noun = "line" if len(self.lines) == 1 else "lines"
         where = f"by the route on {noun} {', '.join(map(str, self.lines))} of holdtrue.yaml"
@@ -66,7 +67,10 @@ def routed(routes: Sequence[Route], everybody: Sequence[str], labels: Labels) ->
 
 
 def routed_by(config: ServiceConfig, labels: Labels) -> Routed:
-    """Who is told by this configuration."""
+    """Who is told by this configuration; the canary has a route of its own (semantics 7.7)."""
+    if labels.owner == CANARY_OWNER:
+        # One that has left the catalog tells nobody new: who was told of its episode hears of the end all the same.
+        return Routed(WhyTold.CANARY, config.canary.notify if config.canary is not None else ())
     return routed(config.routes, [one.name for one in config.messengers], labels)
 
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from holdtrue.alerting.episodes import Steps
 from holdtrue.errors import Refused
 from holdtrue.model import (
+    CANARY_OWNER,
     AlertState,
     Catalog,
     Change,
@@ -102,7 +103,12 @@ def is_in_force(silence: Silence, now: datetime) -> bool:
 
 
 def silenced_by(silences: Iterable[Silence], labels: Labels, now: datetime) -> Silence | None:
-    """The silence that withholds messages of this now; of several the one that ends last; None if none does."""
+    """The silence that withholds messages of this now; of several the one that ends last; None if none does.
+
+    None withholds the canary's, which page nobody: a silence of everything would leave nothing proven.
+    """
+    if labels.owner == CANARY_OWNER:
+        return None
     found = [one for one in silences if is_in_force(one, now) and matches(one.matchers, labels)]
     return max(found, key=lambda one: (one.ends_at, one.id), default=None)
 

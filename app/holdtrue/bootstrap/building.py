@@ -13,12 +13,13 @@ from holdtrue.bootstrap.faces import WebService
 from holdtrue.bootstrap.mirroring import mirrors_of
 from holdtrue.bootstrap.service import Address, Notifiers, Parts, Service, promoter, reloader, runner
 from holdtrue.bootstrap.storing import store_url
+from holdtrue.canary import CanaryRunner
 from holdtrue.databases import Databases
 from holdtrue.deadman import Switch
 from holdtrue.delivery import Delivery
 from holdtrue.ledger import KeyHasher
 from holdtrue.metrics import Counters, Exposition
-from holdtrue.model import Catalog, Claim
+from holdtrue.model import CANARY_NAME, Catalog, Claim
 from holdtrue.monitoring import FormerDefinitions, Monitor, Recorder, StoreClock, decide
 from holdtrue.pushing import Pushing
 from holdtrue.rehearsal import IncidentRehearsal
@@ -53,7 +54,10 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
         application_name=f"holdtrue {settings.instance}"[:63],
         folder=settings.config.parent.resolve(),
     )
-    counters = Counters(version=__version__, replica_states=databases.replica_states)
+    counters = Counters(
+        version=__version__,
+        replica_states=lambda: (one for one in databases.replica_states() if one.database != CANARY_NAME),
+    )
 
     def prepare(catalog: Catalog) -> Callable[[int], None]:
         built = notifiers.build(catalog)
@@ -61,7 +65,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
         def put_to_work(generation: int) -> None:
             notifiers.adopt(built)
             counters.tells((one.name, member.name) for one in notifiers.clusters() for member in one.members)
-            databases.configure(catalog.config.databases)
+            databases.configure(catalog.databases)
             counters.follows(generation)
 
         return put_to_work
@@ -165,6 +169,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
                 pushed=counters.pushed,
             ),
             switch=switch,
+            canary=CanaryRunner(store=store, catalog=lambda: in_force.catalog),
             ticker=ticker,
             faces=faces,
             address=address,
@@ -178,7 +183,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
 
 def _counting_drops(counters: Counters, database: str) -> Callable[[Future[Saved]], None]:
     def count(saved: Future[Saved]) -> None:
-        if saved.exception() is None and saved.result().dropped:
+        if database != CANARY_NAME and saved.exception() is None and saved.result().dropped:
             counters.dropped(database)
 
     return count

@@ -13,6 +13,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from holdtrue import __version__
 from holdtrue.bootstrap.catalog import CatalogInForce
 from holdtrue.bootstrap.faces import Asked, ReloadResult, WebService
+from holdtrue.canary import CanaryRunner
 from holdtrue.databases import Databases
 from holdtrue.deadman import Switch
 from holdtrue.delivery import Delivery
@@ -56,6 +57,7 @@ class Parts:
     delivery: Delivery
     pushing: Pushing
     switch: Switch
+    canary: CanaryRunner
     ticker: BackgroundScheduler
     faces: WebService
     address: Address
@@ -102,6 +104,7 @@ class Service:
         parts.ticker.add_job(self.beat, "interval", seconds=10, id="beat")
         parts.ticker.add_job(self._deliver, "interval", seconds=parts.deliver_every.total_seconds(), id="deliver")
         parts.ticker.add_job(parts.pushing.round, "interval", seconds=parts.deliver_every.total_seconds(), id="push")
+        parts.ticker.add_job(parts.canary.look, "interval", seconds=parts.deliver_every.total_seconds(), id="canary")
         parts.ticker.start()
         log.info("serving", url=parts.address.url, instance=parts.instance, version=__version__)
 

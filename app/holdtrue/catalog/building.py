@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdtrue.catalog import nodes
+from holdtrue.catalog.canary import check_canary, check_kept, the_canary
 from holdtrue.catalog.configuration import service_config
 from holdtrue.catalog.heartbeats import check_heartbeats
 from holdtrue.catalog.invariants import Surroundings, read_invariant
@@ -84,6 +85,9 @@ def examine(
         for own in fields.get("invariants", ()):
             if "name" in own:
                 names.setdefault(own.get("name"), []).append(own.written["name"][1].place)
+            kept = tuple(check_kept(own, defaults))
+            problems.extend(kept)
+            refused = refused or bool(kept)
             invariant = read_invariant(own, defaults, around, problems, refused=refused)
             if invariant is None:
                 refused = True
@@ -101,12 +105,16 @@ def examine(
     if any(one.fatal for one in found):
         return Examination(None, found)
     ordered = tuple(sorted(texts.items()))
+    config = config or ServiceConfig()
+    canary, canary_database = the_canary(config, environ)
     catalog = Catalog(
         invariants=tuple(sorted(invariants, key=lambda one: one.name)),
-        config=config or ServiceConfig(),
+        config=config,
         texts=ordered,
         content_hash=content_hash(ordered),
         warnings=found,
+        canary=canary,
+        canary_database=canary_database,
     )
     return Examination(catalog, found)
 
@@ -151,6 +159,7 @@ def _read_config(
     config = service_config(fields, environ, problems)
     problems.extend(check_heartbeats(fields, config, {CONFIG: tuple(text.split("\n"))}))
     problems.extend(check_routes(fields, config))
+    problems.extend(check_canary(fields, config))
     return fields, config
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from holdtrue.catalog import nodes
 from holdtrue.catalog.addresses import misspelt_parameters
+from holdtrue.catalog.canary import canary_of
 from holdtrue.catalog.notifiers import notifier_config
 from holdtrue.catalog.packages import is_missing, package_for
 from holdtrue.catalog.routes import routes_of
@@ -41,6 +42,7 @@ def service_config(fields: Fields, environ: Mapping[str, str], problems: list[Pr
         notifiers=tuple(one for one in notifiers if one is not None),
         routes=routes_of(fields),
         deadman=Deadman(**deadman.values) if deadman is not None and "url" in deadman else None,
+        canary=canary_of(fields),
         retention=Retention(**retention.values) if retention else Retention(),
         external_url=fields.get("external_url", "").rstrip("/"),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+from holdtrue.catalog.canary import CANARY
 from holdtrue.catalog.examples import ExampleShape
 from holdtrue.catalog.groups import Group, Key
 from holdtrue.catalog.notifiers import NOTIFIER, SHORT, URL
@@ -318,6 +319,7 @@ CONFIG_FILE: Final = Group(
             "everybody, of all",
         ),
         Key("deadman", DEADMAN, "A dead-man's switch outside, pinged while Holdtrue does its work."),
+        Key("canary", CANARY, "A rule that Holdtrue breaks and mends by itself, to prove that notifiers deliver."),
         Key("retention", RETENTION, "How long things are kept."),
         Key("external_url", URL, "The dashboard's address as people open it; links in messages begin with it."),
         Key("invariants_folder", SHORT, "The folder of the invariants, relative to this file.", "`invariants`"),

@@ -11,7 +11,7 @@ from holdtrue.cli.exits import ExitCode
 from holdtrue.cli.options import ConfigOption, Format, FormatOption, UrlOption
 from holdtrue.cli.reading import open_reading
 from holdtrue.cli.silences import silenced_until
-from holdtrue.cli.terminal import paint, say, say_json, table
+from holdtrue.cli.terminal import paint, say, say_json, table, visible
 
 _COLOURS = {"violated": "red", "unknown": "yellow", "holds": "green"}
 
@@ -50,7 +50,7 @@ def lines(report: dict[str, Any], *, each: bool = False) -> list[str]:
     """The report for people; ``each`` lists what holds within a sum too."""
     entries = report["entries"]
     if not entries:
-        return ["unknown: no invariant is in force, so nothing was looked at"]
+        return ["unknown: no invariant is in force, so nothing was looked at", *proofs(report)]
     sums = {one["invariant"]: one for one in report["sums"]}
     shards: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
@@ -73,7 +73,17 @@ def lines(report: dict[str, Any], *, each: bool = False) -> list[str]:
     counts = Counter(entry["verdict"]["word"] for entry in entries)
     told = [f"{counts[word]} {word}" for word in _COLOURS if counts[word]]
     over = sum(1 for entry in entries if entry["over_budget"])
-    return [paint(cells[0], "dim"), *coloured, "", " · ".join([*told, *([f"{over} over budget"] if over else [])])]
+    summed_up = " · ".join([*told, *([f"{over} over budget"] if over else [])])
+    return [paint(cells[0], "dim"), *coloured, "", summed_up, *proofs(report)]
+
+
+def proofs(report: dict[str, Any]) -> list[str]:
+    """A line for each notifier that the canary is to prove."""
+    canary = report.get("canary")  # a service of an older version says nothing of it
+    return [
+        paint(f"canary: {visible(one['notifier'])} {one['sentence']}", "green" if one["proven"] else "red")
+        for one in (canary["notifiers"] if canary is not None else ())
+    ]
 
 
 def _tone(one: dict[str, Any]) -> str:

@@ -256,7 +256,15 @@ class ThroughStore:
         now, reads = self._store.now(), self._store.reads
         over = reads.over_budget(catalog, now)
         silences = self._store.silences.list()
-        return reports.overview(catalog, generation, reads.overview(), now, over_budget=over, silences=silences)
+        return reports.overview(
+            catalog,
+            generation,
+            reads.overview(),
+            now,
+            over_budget=over,
+            silences=silences,
+            proofs=self._store.canary.proofs(),
+        )
 
     def databases_of(self, invariant: str) -> tuple[str, ...]:
         """The databases of an invariant in force."""

@@ -62,14 +62,16 @@ class Exposition:
             backlog = self._store.reads.backlog()
             readings = None
             if catalog is not None:
-                readings = read(catalog, self._store.reads.overview(), self._store.now())
+                overview, proofs = self._store.reads.overview(), self._store.canary.proofs()
+                readings = read(catalog, overview, proofs, self._store.now())
         except StoreError as error:
             _log.warning("store_unreadable_at_scrape", error=type(error).__name__)
             yield _gauge(names.STORE_UP, 0)
             if self._last is not None:
                 yield from _per_pair(without_the_store(self._last, catalog))
-                away = {name: value for name, value in self._last.unreachable.items() if value}
-                yield _by_one_label(names.UNREACHABLE, away)
+                yield _by_one_label(names.UNREACHABLE, _only_bad(self._last.unreachable))
+                yield _by_one_label(names.UNPROVEN, _only_bad(self._last.unproven))
+                yield _by_one_label(names.LAST_PROVEN, self._last.last_proven)
             return
         yield _gauge(names.STORE_UP, 1)
         if backlog.owed_since is not None:
@@ -83,6 +85,8 @@ class Exposition:
         yield _by_one_label(names.ALERTS, readings.alerts)
         yield _by_one_label(names.OVERDUE, readings.overdue)
         yield _by_one_label(names.UNREACHABLE, readings.unreachable)
+        yield _by_one_label(names.UNPROVEN, readings.unproven)
+        yield _by_one_label(names.LAST_PROVEN, readings.last_proven)
 
 
 class _Fixed:
@@ -109,6 +113,10 @@ def _per_pair(pairs: Mapping[str, Mapping[Labels, float]]) -> Iterator[Family]:
         for labels, value in pairs[metric.name].items():
             family.add_metric(labels, value)
         yield family
+
+
+def _only_bad(values: Mapping[str, int]) -> dict[str, int]:
+    return {name: value for name, value in values.items() if value}
 
 
 def _gauge(metric: names.Metric, value: float) -> Family:

@@ -144,6 +144,19 @@ LAST_PUSH = Metric(
     ("notifier", "member"),
 )
 
+LAST_PROVEN = Metric(
+    "holdtrue_notifier_last_proven_timestamp_seconds",
+    "gauge",
+    "When the canary's last whole round came through this notifier: its fired and its resolved. Absent while never proven.",
+    ("notifier",),
+)
+UNPROVEN = Metric(
+    "holdtrue_notifier_unproven",
+    "gauge",
+    "1 while the canary is to prove this notifier and has not, or too long ago, else 0.",
+    ("notifier",),
+)
+
 PER_PAIR = (VIOLATIONS, VIOLATIONS_NEW, FIRING, UNKNOWN, LAST_GOOD, INTERVAL)
 """The six series of semantics 10."""
 
@@ -171,4 +184,6 @@ METRICS = (
     LAST_PING,
     PUSHES,
     LAST_PUSH,
+    LAST_PROVEN,
+    UNPROVEN,
 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from holdtrue.alerting import unreachable, verdict
+from holdtrue.alerting import last_proven, unreachable, verdict
 from holdtrue.metrics.names import FIRING, INTERVAL, LAST_GOOD, UNKNOWN, VIOLATIONS, VIOLATIONS_NEW
-from holdtrue.model import AlertState, Catalog, Invariant, longest_gap
+from holdtrue.model import AlertState, Catalog, Invariant, Proof, longest_gap
 from holdtrue.store.records import OverviewRow
 
 Labels = tuple[str, str, str, str]
@@ -27,9 +27,11 @@ class Readings:
     alerts: Mapping[str, int]
     overdue: Mapping[str, int]
     unreachable: Mapping[str, int]
+    unproven: Mapping[str, int]
+    last_proven: Mapping[str, float]
 
 
-def read(catalog: Catalog, rows: Iterable[OverviewRow], now: datetime) -> Readings:
+def read(catalog: Catalog, rows: Iterable[OverviewRow], proofs: Sequence[Proof], now: datetime) -> Readings:
     """The six series of every entry of the catalog (semantics 10), and the gauges over all of them.
 
     An entry that the store does not know yet is ``unknown``: it is there from the first scrape. What the store still keeps
@@ -54,7 +56,16 @@ def read(catalog: Catalog, rows: Iterable[OverviewRow], now: datetime) -> Readin
         if row.next_due is not None and row.next_due < now - OVERDUE_AFTER:
             overdue[database] += 1
     away = unreachable((row.standing, row.unchecked) for row in by_pair.values())
-    return Readings(pairs, alerts, overdue, {one.name: int(one.name in away) for one in catalog.config.databases})
+    canary = catalog.config.canary
+    proven = last_proven(canary, proofs, now) if canary is not None else ()
+    return Readings(
+        pairs,
+        alerts,
+        overdue,
+        unreachable={one.name: int(one.name in away) for one in catalog.config.databases},
+        unproven={one.notifier: int(not one.well) for one in proven},
+        last_proven={one.notifier: one.proven_at.timestamp() for one in proven if one.proven_at is not None},
+    )
 
 
 def without_the_store(last: Readings, catalog: Catalog | None) -> dict[str, dict[Labels, float]]:

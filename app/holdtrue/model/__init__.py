@@ -26,6 +26,7 @@ from holdtrue.model.alerts import (
     Word,
 )
 from holdtrue.model.attempts import Attempts, Turn, attempts_after
+from holdtrue.model.canary import CANARY_NAME, CANARY_OWNER, Canary, Proof, Round
 from holdtrue.model.claims import (
     Claim,
     Generation,
@@ -125,6 +126,8 @@ from holdtrue.model.tickets import (
 from holdtrue.model.waivers import Accept, AcceptedKeys, Population, ToldEnd
 
 __all__ = [
+    "CANARY_NAME",
+    "CANARY_OWNER",
     "NAME_LIMIT",
     "NAME_PATTERN",
     "Accept",
@@ -132,6 +135,7 @@ __all__ = [
     "AlertState",
     "Attempts",
     "BaseRows",
+    "Canary",
     "Catalog",
     "Change",
     "Claim",
@@ -189,10 +193,12 @@ __all__ = [
     "Population",
     "Position",
     "Problem",
+    "Proof",
     "Reason",
     "ReplicaConfig",
     "Retention",
     "Returns",
+    "Round",
     "Route",
     "Row",
     "Run",

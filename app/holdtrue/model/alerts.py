@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from holdtrue.model.canary import CANARY_NAME, CANARY_OWNER
 from holdtrue.model.invariants import Invariant
 from holdtrue.model.runs import Outcome, Sample
 from holdtrue.model.waivers import Accept, ToldEnd
@@ -64,6 +65,7 @@ class Mark(StrEnum):
     SUSPICIOUS = "suspicious"
     MAY_BE_A_REPEAT = "may be a repeat"
     TEST = "a test: nothing is violated"
+    CANARY = "the canary: it proves that messages arrive, and nothing of yours is violated"
 
 
 class Health(StrEnum):
@@ -183,6 +185,11 @@ class Episode:
     def open(self) -> bool:
         """Whether it has not ended."""
         return self.state is not AlertState.RESOLVED
+
+    @property
+    def canary(self) -> bool:
+        """Whether it is a round of the canary, which is a proof and no violation (semantics 7.7)."""
+        return self.owner == CANARY_OWNER and self.invariant == CANARY_NAME
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
+from holdtrue.model.canary import Canary
 from holdtrue.model.invariants import Invariant
 from holdtrue.model.problems import Problem
 from holdtrue.model.routes import Route
@@ -142,6 +143,7 @@ class ServiceConfig:
     notifiers: tuple[NotifierConfig, ...] = ()
     routes: tuple[Route, ...] = ()
     deadman: Deadman | None = None
+    canary: Canary | None = None
     retention: Retention = field(default_factory=Retention)
     external_url: str = ""
 
@@ -161,7 +163,8 @@ class Catalog:
     """The validated, immutable set of invariants and databases.
 
     ``texts`` are the files it was read from (relative path to text): the same texts give the same catalog on every
-    instance. ``content_hash`` is theirs.
+    instance. ``content_hash`` is theirs. ``canary`` is a rule of our own on a database of our own: both are run and asked
+    like any other, and stand apart so that nothing counts them (semantics 7.7).
     """
 
     invariants: tuple[Invariant, ...]
@@ -169,15 +172,29 @@ class Catalog:
     texts: tuple[tuple[str, str], ...]
     content_hash: str
     warnings: tuple[Problem, ...] = ()
+    canary: Invariant | None = None
+    canary_database: DatabaseConfig | None = None
+
+    @property
+    def databases(self) -> tuple[DatabaseConfig, ...]:
+        """Every database that is asked, the canary's too."""
+        own = (self.canary_database,) if self.canary_database is not None else ()
+        return (*self.config.databases, *own)
 
     def invariant(self, name: str) -> Invariant | None:
-        """The invariant of this name, or None."""
-        return next((one for one in self.invariants if one.name == name), None)
+        """The invariant of this name, the canary too, or None."""
+        own = (self.canary,) if self.canary is not None else ()
+        return next((one for one in (*self.invariants, *own) if one.name == name), None)
 
     def database(self, name: str) -> DatabaseConfig | None:
-        """The database of this name, or None."""
-        return next((one for one in self.config.databases if one.name == name), None)
+        """The database of this name, the canary's too, or None."""
+        return next((one for one in self.databases if one.name == name), None)
 
     def entries(self) -> tuple[tuple[Invariant, str], ...]:
-        """Every (invariant, database name) that is run."""
+        """Every (invariant, database name) of the catalog's own, without the canary: what is counted and shown."""
         return tuple((one, database) for one in self.invariants for database in one.databases)
+
+    def runs(self) -> tuple[tuple[Invariant, str], ...]:
+        """Every (invariant, database name) that is run, the canary too."""
+        own = (self.canary,) if self.canary is not None else ()
+        return (*self.entries(), *((one, database) for one in own for database in one.databases))

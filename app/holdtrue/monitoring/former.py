@@ -83,8 +83,8 @@ class FormerDefinitions:
         catalog = self._built(former, in_force)
         if catalog is None:
             return Wanted(revision, problem=f"the catalog of generation {former.number} cannot be read any more")
-        for one in catalog.invariants:
-            if one.definition == definition and database in one.databases:
+        for one, asked in catalog.runs():
+            if one.definition == definition and asked == database:
                 today, place = in_force.invariant(invariant), in_force.database(database)
                 return Wanted(
                     revision,

@@ -17,6 +17,7 @@ from holdtrue.alerting import wants_former
 from holdtrue.databases import Databases, Examined, Look, examine_invariant
 from holdtrue.errors import StoreError
 from holdtrue.model import (
+    CANARY_NAME,
     Catalog,
     Claim,
     Comparison,
@@ -118,9 +119,10 @@ class Monitor:
         duration = timedelta(seconds=time.monotonic() - started)
         run = self._as_run(claim, looked, started_at, duration, before.newest_good)
         run = _counted_again(_marked(run, invariant, before), invariant, looked, before)
-        self._observer.run_ended(claim.database, run.outcome, duration)
-        if claim.missed:
-            self._observer.missed(claim.database, claim.missed)
+        if claim.database != CANARY_NAME:  # it is left out of every count (semantics 7.7)
+            self._observer.run_ended(claim.database, run.outcome, duration)
+            if claim.missed:
+                self._observer.missed(claim.database, claim.missed)
         examined = looked.examined
         attempts = attempts_after(run, claim, invariant.schedule)
         return self._record(

@@ -25,6 +25,7 @@ from holdtrue.notifiers.wording import (
     sentence,
     shown_rows,
     subject,
+    trial_word,
 )
 
 SUBJECT_LIMIT = 180
@@ -40,7 +41,7 @@ def message_of(parcel: Parcel, *, sender: str, to: tuple[str, ...], root: str) -
     The subject stays as it is while the episode lasts: some programs make a thread of equal subjects alone.
     """
     again = "Re: " if root else ""
-    test = "TEST " if is_test(parcel) else ""
+    test = f"{trial_word(parcel)} " if is_test(parcel) else ""
     about = fitted(f"{test}[{parcel.episode.severity}] {subject(parcel.episode)}", SUBJECT_LIMIT)
     message = addressed(f"{again}{about} (alert {parcel.episode.id})", sender, to, parcel.now, identity(parcel, sender))
     if root:

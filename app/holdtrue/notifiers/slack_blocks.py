@@ -133,7 +133,7 @@ def _notes(parcel: Parcel) -> list[str]:
 
 
 def _marks(parcel: Parcel) -> list[str]:
-    loud = (Mark.MAY_BE_A_REPEAT.value, Mark.TEST.value)
+    loud = (Mark.MAY_BE_A_REPEAT.value, Mark.TEST.value, Mark.CANARY.value)
     return [f"*{one}*" if one in loud else one for one in marks(parcel)]
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from holdtrue.model import AlertState, Ending, Parcel, Reason, Sample, Subject
 from holdtrue.model.masking import excerpt
 from holdtrue.notifiers.gathered import gathered
-from holdtrue.notifiers.wording import is_test, marks, said, shown_rows
+from holdtrue.notifiers.wording import is_canary, is_test, marks, said, shown_rows
 
 VERSION: Final = 1
 ROWS_SHOWN: Final = 20
@@ -104,6 +104,7 @@ def _message(parcel: Parcel, room: _Room) -> dict[str, Any]:
         "version": VERSION,
         "key": key_of(parcel),
         "test": is_test(parcel),
+        "canary": is_canary(parcel),
         "sent_at": _moment(parcel.now),
         "reason": event.reason.value if event.reason is not None else event.name,
         "said": cut(said(parcel)),
@@ -213,7 +214,11 @@ def body_schema() -> dict[str, Any]:
     message = {
         "version": {"const": VERSION},
         "key": {"type": "string", "description": "Equal for every attempt to tell this event: act once for each key."},
-        "test": {"type": "boolean", "description": "True: somebody tries the notifier, and nothing is violated."},
+        "test": {
+            "type": "boolean",
+            "description": "True: the notifier is tried, by somebody or by the canary, and nothing is violated.",
+        },
+        "canary": {"type": "boolean", "description": "True: the canary proves that messages arrive here."},
         "sent_at": moment,
         "reason": {"enum": [one.value for one in Reason]},
         "said": {"type": "string", "description": "The reason in words."},

@@ -35,8 +35,18 @@ _SAID = {
 
 
 def is_test(parcel: Parcel) -> bool:
-    """Whether somebody only tries the notifier: nothing is violated."""
-    return Mark.TEST in parcel.event.marks
+    """Whether the notifier is only tried, by somebody or by the canary: nothing is violated."""
+    return Mark.TEST in parcel.event.marks or is_canary(parcel)
+
+
+def is_canary(parcel: Parcel) -> bool:
+    """Whether it is the canary, which proves that messages arrive (semantics 7.7)."""
+    return Mark.CANARY in parcel.event.marks
+
+
+def trial_word(parcel: Parcel) -> str:
+    """The word that a test's subject and sentence begin with; empty for all else."""
+    return "CANARY" if is_canary(parcel) else "TEST" if is_test(parcel) else ""
 
 
 def headline(parcel: Parcel) -> str:
@@ -44,7 +54,8 @@ def headline(parcel: Parcel) -> str:
     episode = parcel.episode
     sign, word = _state_of(episode)
     if is_test(parcel):
-        sign, word = "🧪", f"Test message, nothing is violated ({word})"
+        sign, what = ("🐤", "Canary") if is_canary(parcel) else ("🧪", "Test message")
+        word = f"{what}, nothing is violated ({word})"
     return f"{sign} {word}: {subject(episode)}"
 
 
@@ -85,7 +96,7 @@ def sentence(parcel: Parcel) -> str:
     """The event on one line: ``[critical] Fired: one_refund on payments: 1 counted``."""
     episode, event = parcel.episode, parcel.event
     detail = f": {event.detail}" if event.detail else ""
-    test = "TEST, nothing is violated: " if is_test(parcel) else ""
+    test = f"{trial_word(parcel)}, nothing is violated: " if is_test(parcel) else ""
     return f"{test}[{episode.severity}] {said(parcel)}: {subject(episode)}{detail}"
 
 

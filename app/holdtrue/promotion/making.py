@@ -87,6 +87,10 @@ def make_ticket(detail: AlertDetail, catalog: Catalog, *, by: str, draft: Draft,
     if episode.subject is not Subject.VIOLATION:
         about = "not being able to look" if episode.subject is Subject.HEALTH else "a waiver that ends"
         raise PromotionRefused(f"alert {episode.id} is about {about}, not about rows", remedy="promote a violation")
+    if episode.canary:
+        raise PromotionRefused(
+            f"alert {episode.id} is a round of the canary, and nothing is violated", remedy="promote a violation"
+        )
     if invariant is None or database is None:
         raise PromotionRefused(
             f"{episode.invariant} on {episode.database} has left the catalog",

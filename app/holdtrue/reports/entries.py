@@ -9,10 +9,13 @@ from typing import Any
 from holdtrue import alerting
 from holdtrue.alerting import OverBudget, Shard, Total
 from holdtrue.model import (
+    CANARY_NAME,
     AlertState,
+    Canary,
     Catalog,
     Deploy,
     Invariant,
+    Proof,
     Run,
     Severity,
     Silence,
@@ -40,12 +43,14 @@ def overview(
     *,
     over_budget: Mapping[tuple[str, str], OverBudget],
     silences: Sequence[Silence] = (),
+    proofs: Sequence[Proof] = (),
 ) -> Json:
     """Every entry of the catalog with its verdict, worst first, and the exit code they add up to (semantics 6).
 
     An entry that the store has no row for has never been looked at, and says so. Without a catalog nothing was looked at
     either: the code is 3, not 0. ``sums`` has a row for each invariant that is asked of several databases (semantics 6.1);
-    a budget that is exceeded is said and changes no code.
+    a budget that is exceeded is said and changes no code. ``canary`` is what its rounds proved of each notifier, from
+    ``proofs``; None where none is declared. It is none of the entries, and changes no code either.
     """
     known = {(row.standing.invariant, row.standing.database): row for row in rows}
     entries: list[Json] = []
@@ -72,6 +77,33 @@ def overview(
         "exit_code": next((code for code in EXIT_PRECEDENCE if code in codes), 0 if entries else 3),
         "entries": entries,
         "sums": [{"invariant": name, **total(alerting.sum_up(found))} for name, found in sorted(shards.items())],
+        "canary": canary(catalog.config.canary if catalog else None, proofs, now),
+    }
+
+
+def canary(declared: Canary | None, proofs: Sequence[Proof], now: datetime) -> Json | None:
+    """How it stands with each notifier that the canary is to prove (semantics 7.7)."""
+    if declared is None:
+        return None
+    found = alerting.last_proven(declared, proofs, now)
+    return {
+        "invariant": CANARY_NAME,
+        "every_seconds": seconds(declared.every),
+        "proof_lasts_seconds": seconds(declared.proof_lasts),
+        "proven": all(one.well for one in found),
+        "notifiers": [
+            {
+                "notifier": one.notifier,
+                "proven": one.well,
+                "state": one.why.value,
+                "sentence": one.sentence,
+                "last_proven_at": moment(one.proven_at),
+                "since": moment(one.since),
+                "alert": one.alert,
+                "problem": one.problem or None,
+            }
+            for one in found
+        ],
     }
 
 

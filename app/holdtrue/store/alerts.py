@@ -9,7 +9,19 @@ from datetime import datetime
 from sqlalchemy import Connection, and_, func, or_, select
 
 from holdtrue.errors import NotFound
-from holdtrue.model import AlertState, Decision, Episode, KeyState, Novelty, Outcome, Run, Situation, Subject
+from holdtrue.model import (
+    CANARY_NAME,
+    CANARY_OWNER,
+    AlertState,
+    Decision,
+    Episode,
+    KeyState,
+    Novelty,
+    Outcome,
+    Run,
+    Situation,
+    Subject,
+)
 from holdtrue.store import bodies, rows
 from holdtrue.store.accepts import Ends, ends_of
 from holdtrue.store.among import among
@@ -109,8 +121,13 @@ class Alerts:
         limit: int = 50,
         before: int | None = None,
     ) -> tuple[Episode, ...]:
-        """Episodes, the newest first; the next page is ``before`` the last one's id."""
+        """Episodes, the newest first; the next page is ``before`` the last one's id.
+
+        Rounds of the canary are among them only where its name or owner is asked for.
+        """
         query = EPISODES.order_by(episodes.c.id.desc()).limit(limit)
+        if invariant != CANARY_NAME and owner != CANARY_OWNER:
+            query = query.where(episodes.c.owner != CANARY_OWNER)
         if open_only:
             query = query.where(episodes.c.state != AlertState.RESOLVED.value)
         if states:
@@ -131,15 +148,21 @@ class Alerts:
             return tuple(rows.episode_of(row) for row in connection.execute(query))
 
     def firing(self) -> tuple[Episode, ...]:
-        """Every episode that fires now, of both subjects, the oldest first."""
-        query = EPISODES.where(episodes.c.state != AlertState.RESOLVED.value).order_by(episodes.c.id)
+        """Every episode that fires now, of both subjects, the oldest first; the canary is no violation, and is none of them."""
+        query = EPISODES.where(
+            episodes.c.state != AlertState.RESOLVED.value, episodes.c.owner != CANARY_OWNER
+        ).order_by(episodes.c.id)
         with self._engine.read() as connection:
             found = [rows.episode_of(row) for row in connection.execute(query)]
         return tuple(one for one in found if one.state is AlertState.FIRING)
 
     def ended(self, *, ids: Collection[int] = (), since: datetime | None = None) -> tuple[Episode, ...]:
-        """Episodes that fired and have ended: those of ``ids``, or all that ended ``since`` then."""
-        query = EPISODES.where(episodes.c.state == AlertState.RESOLVED.value, episodes.c.fired_at.is_not(None))
+        """Episodes that fired and have ended: those of ``ids``, or all that ended ``since`` then; none of the canary's."""
+        query = EPISODES.where(
+            episodes.c.state == AlertState.RESOLVED.value,
+            episodes.c.fired_at.is_not(None),
+            episodes.c.owner != CANARY_OWNER,
+        )
         if since is not None:
             query = query.where(episodes.c.ended_at >= since)
         else:

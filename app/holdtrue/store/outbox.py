@@ -9,10 +9,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, or_, select, true, update
 
-from holdtrue.model import Delivered, Message, MessageState, Subject, Undelivered
+from holdtrue.model import CANARY_OWNER, Delivered, Message, MessageState, Subject, Undelivered
 from holdtrue.store import bodies, rows
 from holdtrue.store.among import among
 from holdtrue.store.bulk import update_many
+from holdtrue.store.canary import prove
 from holdtrue.store.columns import Values
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.gathering import MOST, WINDOW, Opening, gather
@@ -90,6 +91,8 @@ class Outbox:
                 messages.c.state == MessageState.PENDING.value,
                 messages.c.notifier == notifier,
                 threads.c.reference.is_(None),
+                # A proof is of a message of its own, and stands among no violations.
+                episodes.c.owner != CANARY_OWNER,
             )
             .group_by(messages.c.episode_id, episodes.c.subject, entries.c.database)
             .having(_free(now))
@@ -101,7 +104,9 @@ class Outbox:
         lately = connection.execute(
             select(func.count())
             .select_from(messages)
+            .join(episodes, episodes.c.id == messages.c.episode_id)
             .where(
+                episodes.c.owner != CANARY_OWNER,
                 messages.c.notifier == notifier,
                 messages.c.state == MessageState.SENT.value,
                 messages.c.number == 1,
@@ -220,7 +225,10 @@ class Outbox:
         """
         self._hold("outbox.mark", "before")
         with self._engine.write() as connection:
-            written = _write(connection, message, _outcome(result, next_try_at, self._engine.now(connection)))
+            now = self._engine.now(connection)
+            written = _write(connection, message, _outcome(result, next_try_at, now))
+            if written and isinstance(result, Delivered):
+                prove(connection, message, now)
             if written and isinstance(result, Delivered) and result.thread is not None:
                 new = self._engine.upsert(threads).values(
                     episode_id=message.episode,

@@ -10,6 +10,7 @@ from sqlalchemy import Row, Select, and_, case, func, or_, select
 
 from holdtrue.alerting import OverBudget, first_day, least_budget, over_budget
 from holdtrue.model import (
+    CANARY_OWNER,
     AlertState,
     Catalog,
     Disposition,
@@ -311,6 +312,7 @@ class Reads:
         """Open violation episodes by state; zero where there is none."""
         query = (
             select(episodes.c.state, func.count())
+            .where(episodes.c.owner != CANARY_OWNER)
             .where(episodes.c.state != AlertState.RESOLVED.value, episodes.c.subject == Subject.VIOLATION.value)
             .group_by(episodes.c.state)
         )

@@ -11,6 +11,7 @@ from holdtrue.model import Retention
 from holdtrue.store.accepts import Accepts
 from holdtrue.store.alerts import Alerts
 from holdtrue.store.audit import Audit
+from holdtrue.store.canary import Canaries
 from holdtrue.store.catalogs import Catalogs
 from holdtrue.store.deploys import Deploys
 from holdtrue.store.engine import StoreEngine
@@ -50,6 +51,7 @@ class Store:
         self.reads = Reads(engine)
         self.instances = Instances(engine, host)
         self.audit = Audit(engine)
+        self.canary = Canaries(engine)
         self.tickets = Tickets(engine)
         self.systems = Systems(engine)
 

@@ -357,7 +357,15 @@ def _overview(service: WebService) -> Json:
     catalog, now, reads = service.catalog(), service.now(), service.store.reads
     over = reads.over_budget(catalog, now)
     silences = service.store.silences.list()
-    return reports.overview(catalog, service.generation(), reads.overview(), now, over_budget=over, silences=silences)
+    return reports.overview(
+        catalog,
+        service.generation(),
+        reads.overview(),
+        now,
+        over_budget=over,
+        silences=silences,
+        proofs=service.store.canary.proofs(),
+    )
 
 
 def _known(service: WebService, name: str) -> Invariant:

@@ -399,6 +399,7 @@ def _health(service: WebService, judged: tuple[Judged, ...], now: datetime) -> M
         backlog=reads.backlog(),
         dialect=service.store.dialect,
         switch=service.switch(),
+        proofs=service.store.canary.proofs(),
         now=now,
     )
 

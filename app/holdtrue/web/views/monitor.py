@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from holdtrue import alerting
+from holdtrue.alerting import WhyProven
 from holdtrue.deadman import SwitchState
-from holdtrue.model import Catalog, Generation, Message, MessageState
+from holdtrue.model import Catalog, Generation, Message, MessageState, Proof
 from holdtrue.store.records import Backlog, InstanceRow, OverviewRow
 from holdtrue.web.views.parts import When, when, when_or_none
 
@@ -67,6 +69,7 @@ def monitor_health(
     backlog: Backlog,
     dialect: str,
     switch: SwitchState,
+    proofs: Sequence[Proof],
     now: datetime,
 ) -> MonitorHealth:
     """How the monitor itself is. It is asked in the store, never at a monitored database."""
@@ -77,6 +80,7 @@ def monitor_health(
         _deliveries(totals, newest, given_up, backlog, now),
         Vital("Store", "well", "readable", dialect),
         *_switch(catalog, switch, now),
+        *_proven(catalog, proofs, now),
     )
     order: tuple[Well, ...] = ("bad", "warn", "well")
     return MonitorHealth(vitals, min((one.well for one in vitals), key=order.index))
@@ -123,6 +127,24 @@ def _switch(catalog: Catalog | None, state: SwitchState, now: datetime) -> tuple
     if state.taken_at is None:
         return (Vital(name, "warn", "not pinged yet", "by this instance"),)
     return (Vital(name, "well", "pinged", "", at),)
+
+
+def _proven(catalog: Catalog | None, proofs: Sequence[Proof], now: datetime) -> tuple[Vital, ...]:
+    """What the canary proved, where one is declared: never proven is not well, and neither is one notifier of many."""
+    if catalog is None or catalog.config.canary is None:
+        return ()
+    found = alerting.last_proven(catalog.config.canary, proofs, now)
+    waiting = [one for one in found if one.why is WhyProven.WAITING]
+    bad = [one for one in found if not one.well and one not in waiting]
+    oldest = min((one.proven_at for one in found if one.proven_at is not None), default=None)
+    said = "; ".join(f"{one.notifier}: {one.sentence}" for one in (*bad, *waiting))
+    if bad:
+        word = f"{len(bad)} of {len(found)} not proven"
+        return (Vital("Last proven", "bad", word, said, None, "/deliveries"),)
+    if waiting:
+        return (Vital("Last proven", "warn", "not proven yet", said, None, "/deliveries"),)
+    names = ", ".join(one.notifier for one in found)
+    return (Vital("Last proven", "well", names, "fired and resolved", when_or_none(oldest, now), "/deliveries"),)
 
 
 def _instances(instances: Sequence[InstanceRow], now: datetime) -> Vital:

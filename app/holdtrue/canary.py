@@ -1,0 +1,66 @@
+"""breaks and mends a rule of our own, so that every notifier is proven from end to end"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from datetime import datetime
+
+import structlog
+
+from holdtrue import alerting
+from holdtrue.alerting import CanaryState, Turn, Turned
+from holdtrue.errors import StoreError
+from holdtrue.model import Canary, Catalog, Invariant, NotifierConfig, Secret, ServiceConfig
+from holdtrue.store import Store
+
+log = structlog.get_logger("holdtrue.canary")
+
+
+class CanaryRunner:
+    """Turns the canary on any instance; the entry's lock in the store makes each turn single (semantics 7.7)."""
+
+    def __init__(self, *, store: Store, catalog: Callable[[], Catalog | None]) -> None:
+        """Wire the runner; a turn is made by ``look``."""
+        self._store = store
+        self._catalog = catalog
+
+    def look(self) -> Turned | None:
+        """Make the turn that is due, if any; None where no canary is declared, or the store did not answer."""
+        catalog = self._catalog()
+        if catalog is None or catalog.canary is None or catalog.config.canary is None:
+            return None
+        declared = declared_by(catalog.config)
+        try:
+            turned = self._store.canary.look(declared, _deciding(catalog.config.canary, catalog.canary))
+        except StoreError as problem:
+            log.warning("canary_failed", problem=type(problem).__name__)
+            return None
+        if turned.turn is not Turn.NOTHING:
+            log.info("canary_turned", turn=turned.turn.value, why=turned.why.value)
+        return turned
+
+
+def declared_by(config: ServiceConfig) -> dict[str, str]:
+    """The notifiers that the canary proves, each with a fingerprint of all that ``holdtrue.yaml`` says of it."""
+    wanted = config.canary.notify if config.canary is not None else ()
+    return {one.name: fingerprint(one) for one in config.notifiers if one.name in wanted}
+
+
+def fingerprint(notifier: NotifierConfig) -> str:
+    """A hash of how a notifier is declared; of a secret, of the reference and never of what it stands for."""
+    digest = hashlib.sha256(notifier.kind.encode())
+    for key, value in sorted(notifier.options, key=lambda option: option[0]):
+        many = value if isinstance(value, tuple) else (value,)
+        parts = [one.template if isinstance(one, Secret) else str(one) for one in many]
+        for part in (key, *parts):
+            content = part.encode("utf-8", "surrogatepass")
+            digest.update(len(content).to_bytes(8, "big") + content)
+    return digest.hexdigest()
+
+
+def _deciding(config: Canary, invariant: Invariant) -> Callable[[CanaryState, datetime], Turned]:
+    def decide(state: CanaryState, now: datetime) -> Turned:
+        return alerting.turn(state, config, invariant, now)
+
+    return decide
