@@ -17,6 +17,7 @@ from holdtrue.metrics.names import PAIR, PER_PAIR
 from holdtrue.model import Cron, Failure, FailureReason, Outcome, Policy, Severity, Undelivered
 from holdtrue.store import open_store
 from scenes import COULD_NOT_LOOK, EVERY, Found, Scene, catalog_of, find_store, invariant, lose_store
+from scenes.canary import Rounds, with_canary
 from scenes.refunds import refunds_world
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -402,8 +403,15 @@ def test_many_scrapes_at_once_all_read_well(world: Scene) -> None:
 def test_every_name_that_is_exposed_is_listed_and_every_listed_one_is_exposed(tmp_path: Path) -> None:
     """One list of names for code, docs and rules."""
     scene = refunds_world(tmp_path)
-    scene.pass_time()
+    assert scene.catalog is not None
+    scene.install(with_canary(scene.catalog, scene.notifiers[0]))
     scene.look({})
+    rounds = Rounds(scene)
+    rounds.go()
+    scene.pass_time(timedelta(days=1))
+    scene.look({})
+    rounds.turn()
+    rounds.look()
     counters = Counters(version="1", replica_states=lambda: [Replica("payments", "r1", True, timedelta(seconds=1))])
     counters.reloaded(successful=True, at=scene.clock(), generation=1)
     counters.tells([("cluster", "am-1:9093")])

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from holdtrue.alerting import decide, review, withdraw
+from holdtrue.alerting import decide, recipients, review, withdraw
 from holdtrue.model import (
     Catalog,
     Claim,
@@ -37,7 +37,7 @@ from holdtrue.model import (
     Undelivered,
 )
 from holdtrue.store import Store, open_store
-from holdtrue.store.records import Entry, Finished, ReloadStatus, Saved
+from holdtrue.store.records import Entry, Finished, Recipients, ReloadStatus, Saved
 
 EVERY = timedelta(minutes=15)
 START = datetime(2026, 11, 29, 1, 0, tzinfo=UTC)
@@ -154,10 +154,10 @@ class Scene:
                     one.owner,
                     tags=one.tags,
                 )
-                for one, database in catalog.entries()
+                for one, database in catalog.runs()
             ],
             withdraw=withdraw,
-            notifiers=self.notifiers,
+            notifiers=self.told,
         )
 
     @property
@@ -165,10 +165,15 @@ class Scene:
         """The notifiers of the catalog."""
         return tuple(one.name for one in self.catalog.config.notifiers) if self.catalog else ()
 
+    @property
+    def told(self) -> Recipients:
+        """Whom messages are owed to: every notifier, unless the catalog says otherwise."""
+        return recipients(self.catalog.config if self.catalog else None)
+
     def look(self, found: Mapping[Pair, Found], *, otherwise: Found | None = HELD) -> tuple[Saved, ...]:
         """Run everything that is due; a pair that is not named finds ``otherwise``, or is left lying if that is None."""
         assert self.catalog is not None
-        names = {one.name: 1000 for one in self.catalog.config.databases}
+        names = {one.name: 1000 for one in self.catalog.databases}
         claims = self.store.leases.acquire(
             instance="here",
             free=names,
@@ -262,7 +267,7 @@ class Scene:
             run,
             one,
             next_due=claim.due_at + EVERY,
-            notifiers=self.notifiers,
+            notifiers=self.told,
             key_changes=found.keys,
             evidence=found.evidence,
             secret_id="s1",

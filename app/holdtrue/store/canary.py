@@ -85,7 +85,7 @@ def prove(connection: Connection, message: Message, now: datetime) -> None:
             messages.c.notifier == message.notifier,
             messages.c.reason == Reason.FIRED.value,
             messages.c.state == MessageState.SENT.value,
-            messages.c.sent_at >= proofs.c.since,
+            messages.c.sent_at > proofs.c.since,
         )
         .exists()
     )
