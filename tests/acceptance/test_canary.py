@@ -155,11 +155,10 @@ def test_a_round_outlives_the_instance_that_began_it(
         with Serving(folder, env) as one, Serving(folder, env) as other:
             one.until_serving()
             other.until_serving()
-            slack.wait_until(lambda stub: len(stub.conversation()) == 1, within=40)
+            until(lambda: other.json("/api/v1/deliveries?state=sent")["deliveries"], "its beginning was told")
             one.kill()
             told = until(lambda: (found := canary(other)["chat"]) and found["proven"] and found, "it is proven")
-            (posted,) = slack.conversation()
-            assert "Holds again" in posted.seen
+            assert "Holds again" in slack.conversation()[0].seen
             assert other.json(f"/api/v1/alerts/{told['alert']}")["ending"] == "resolved"
             found = [
                 json.loads(line) for log in (one.log, other.log) for line in log.splitlines() if "canary_turned" in line

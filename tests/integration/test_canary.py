@@ -14,6 +14,7 @@ from holdtrue.errors import PromotionRefused
 from holdtrue.metrics import Counters, Exposition
 from holdtrue.model import CANARY_NAME, CANARY_OWNER, Delivered, MessageState, Outcome, Subject, Undelivered
 from holdtrue.promotion import preview
+from holdtrue.rehearsal import IncidentRehearsal
 from scenes import HELD, Found, Scene, catalog_of, find_store, invariant, lose_store
 from scenes.canary import EVERY, PAIR, Rounds, otherwise, with_canary
 from scenes.reading import Texts
@@ -202,7 +203,7 @@ def test_a_round_is_no_ticket(scene: Scene, rounds: Rounds) -> None:
     (alert,) = scene.store.alerts.find_open(CANARY_NAME)
     assert scene.catalog is not None
     with pytest.raises(PromotionRefused, match="round of the canary"):
-        preview(scene.store, scene.catalog, alert.id, by="alice", now=scene.clock())
+        preview(scene.store, scene.catalog, alert.id, by="alice", now=scene.clock(), rehearsal=IncidentRehearsal({}))
 
 
 def test_it_is_never_gathered_into_a_message_of_others(tmp_path: Path) -> None:
