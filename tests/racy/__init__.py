@@ -1,1 +1,1 @@
-"""User code under test: two bugs, their fixes right and wrong, and what each must show. No line here knows of Holdtrue."""
+"""User code under test: bugs, their fixes right and wrong, and what each must show. It knows checkpoints of Holdtrue alone."""

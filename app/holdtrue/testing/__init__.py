@@ -2,11 +2,14 @@
 
 from holdtrue.testing.async_races import AsyncRace, arace
 from holdtrue.testing.barrier_databases import BarrierDatabase
+from holdtrue.testing.checkpoints import checkpoint
 from holdtrue.testing.django_schema import schema_from_django
+from holdtrue.testing.forced import ForcedOrder, force_order
 from holdtrue.testing.incidents import FrozenIncident, load_incident
 from holdtrue.testing.judgements import RaceReport
+from holdtrue.testing.late_effects import LateEffect, late_effect
 from holdtrue.testing.played import Limits
-from holdtrue.testing.policies import after_read, before_commit, before_write, step
+from holdtrue.testing.policies import after_read, at_checkpoint, before_commit, before_write, step
 from holdtrue.testing.races import Race, race
 from holdtrue.testing.schemas import schema_from_alembic, schema_from_sql_file
 from holdtrue.testing.verdicts import BadSeed, BarrierFailed, LeftOpen, NotWired, Verdict, WrongDatabase
@@ -16,7 +19,9 @@ __all__ = [
     "BadSeed",
     "BarrierDatabase",
     "BarrierFailed",
+    "ForcedOrder",
     "FrozenIncident",
+    "LateEffect",
     "LeftOpen",
     "Limits",
     "NotWired",
@@ -26,8 +31,12 @@ __all__ = [
     "WrongDatabase",
     "after_read",
     "arace",
+    "at_checkpoint",
     "before_commit",
     "before_write",
+    "checkpoint",
+    "force_order",
+    "late_effect",
     "load_incident",
     "race",
     "schema_from_alembic",

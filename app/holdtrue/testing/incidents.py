@@ -17,9 +17,10 @@ from holdtrue.testing.controls import Control
 from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.judgements import RaceReport
 from holdtrue.testing.loops import RaceLoop, beside_this_loop, of_another_loop
-from holdtrue.testing.played import Limits, Played
+from holdtrue.testing.plans import Plan
+from holdtrue.testing.played import Limits, Played, refuse_left_open
 from holdtrue.testing.policies import Series
-from holdtrue.testing.races import Race, refuse_left_open
+from holdtrue.testing.races import Race
 from holdtrue.testing.rules import Rule
 from holdtrue.testing.steps import StepScheduler
 from holdtrue.testing.verdicts import BadSeed, BarrierFailed, NotWired, Verdict, WrongDatabase
@@ -53,13 +54,15 @@ class FrozenIncident:
         external_lock: bool = False,
         b_may_be_idle: bool = False,
         pre_image: Run | None = None,
+        also: Plan | None = None,
     ) -> RaceReport:
         """Show that the two runs cannot break the rule any more, in any schedule.
 
         The steps are those of semantics 9: the seed alone holds; the observed rows break the rule here or a constraint refuses
         them; each run alone has an effect, refers to rows that are there and keeps the rule; in series it holds; held at every
         boundary, in both roles, it holds. ``b_may_be_idle`` allows a ``run_b`` that alone changes nothing or fails.
-        ``pre_image`` corrects, after the seed was loaded, what no database could tell.
+        ``pre_image`` corrects, after the seed was loaded, what no database could tell. ``also`` is played besides:
+        ``late_effect(…)``, ``force_order(…)``.
 
         Raises:
             BarrierFailed: the rule is broken, or nothing was tested; the verdict says which.
@@ -75,11 +78,12 @@ class FrozenIncident:
                 run_b,
                 db,
                 loop,
-                limits=limits or Limits(),
+                limits=limits,
                 max_steps=max_steps,
                 external_lock=external_lock,
                 b_may_be_idle=b_may_be_idle,
                 pre_image=pre_image,
+                also=also,
             )
         finally:
             loop.close()
@@ -87,15 +91,7 @@ class FrozenIncident:
     async def acheck(self, run_a: Run, run_b: Run, db: BarrierDatabase, **options: Any) -> RaceReport:  # noqa: ANN401
         """:meth:`check` for a test that is a coroutine: the runs share its loop. ``options`` are those of ``check``."""
         __tracebackhide__ = True
-        wanted: dict[str, Any] = {
-            "limits": Limits(),
-            "max_steps": 60,
-            "external_lock": False,
-            "b_may_be_idle": False,
-            "pre_image": None,
-            **options,
-        }
-        return await beside_this_loop(lambda loop: self._check(run_a, run_b, db, loop, **wanted))
+        return await beside_this_loop(lambda loop: self._check(run_a, run_b, db, loop, **options))
 
     def _check(
         self,
@@ -104,13 +100,15 @@ class FrozenIncident:
         db: BarrierDatabase,
         loop: RaceLoop,
         *,
-        limits: Limits,
-        max_steps: int,
-        external_lock: bool,
-        b_may_be_idle: bool,
-        pre_image: Run | None,
+        limits: Limits | None = None,
+        max_steps: int = 60,
+        external_lock: bool = False,
+        b_may_be_idle: bool = False,
+        pre_image: Run | None = None,
+        also: Plan | None = None,
     ) -> RaceReport:
         __tracebackhide__ = True
+        limits = limits or Limits()
         if db.dialect != self.incident.engine:
             raise WrongDatabase(
                 f"the incident is from {self.incident.engine} and is replayed there only; "
@@ -134,6 +132,7 @@ class FrozenIncident:
             set_back=lambda: self._set_back(control, db, pre_image, loop),
             control=control,
             expected=db.sqlalchemy_url,
+            plans=(also,) if also is not None else (),
             limits=limits,
             max_steps=max_steps,
             external_lock=external_lock,
@@ -190,7 +189,7 @@ class FrozenIncident:
                 + of_another_loop([error])
                 + (" (b_may_be_idle=True allows it)" if name == "B" else ""),
             ) from error
-        if not played.steps[name]:
+        if name in played.silent:
             raise BarrierFailed(
                 Verdict.NOT_REACHED,
                 f"run_{name.lower()} sent no statement that could be held: nothing was tested ({NOT_HELD})",

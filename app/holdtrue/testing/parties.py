@@ -7,7 +7,7 @@ import contextvars
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import FrameType
@@ -42,8 +42,9 @@ class Party:
     """One of the concurrent invocations of a barrier test.
 
     ``at`` is the statement it stands before (None at its start), ``completed`` the last one it ended; ``steps`` counts the
-    statements and commits it was allowed to do. ``pids`` are its backends, ``connections`` the driver's connections it holds
-    now, ``kept`` the backends of those it never gave back.
+    statements, commits and checkpoints it was allowed to pass, of which ``steps_outside`` are checkpoints. ``pids`` are its
+    backends, ``connections`` the driver's connections it holds now, ``kept`` the backends of those it never gave back.
+    ``passes`` stops it at a step outside the database.
 
     ``waiting`` are the statements that stand at a gate: several where it has tasks or threads of its own, of which ``strand``
     moved last. A party of coroutines runs as ``task``; ``tasks`` are all that it started, in that order and each with its
@@ -57,6 +58,7 @@ class Party:
     completed: Statement | None = None
     in_flight: Statement | None = None
     steps: int = 0
+    steps_outside: int = 0
     started: bool = False
     moved: float = 0.0
     idle_since: float | None = None
@@ -69,6 +71,7 @@ class Party:
     abandoned: bool = False
     waiting: deque[Stand] = field(default_factory=deque)
     strand: object = None
+    passes: Callable[[str], Awaitable[None] | None] | None = None
     thread: threading.Thread | None = None
     task: asyncio.Task[Any] | None = None
     tasks: dict[asyncio.Task[Any], object] = field(default_factory=dict)

@@ -6,9 +6,10 @@ first once and last once. Held: one party at a time, once, while the others run 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import permutations
+from typing import Protocol, runtime_checkable
 
 from holdtrue.testing.policies import Hold, Point, Policy, Series, Step
 
@@ -17,11 +18,24 @@ EVERY_ORDER_UP_TO = 4
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """One way to interleave the parties; ``name`` is what ``--holdtrue-schedule`` takes."""
+    """One way to interleave the parties; ``name`` is what ``--holdtrue-schedule`` takes, ``more`` are parties of its own."""
 
     name: str
     words: str
     policy: Policy
+    more: Mapping[str, Callable[[], object]] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Plan(Protocol):
+    """Schedules of its own, each played once."""
+
+    def schedules(self, names: Sequence[str]) -> tuple[Schedule, ...]:
+        """The schedules for parties of these names.
+
+        Raises:
+            Refused: it does not fit them.
+        """
 
 
 def orders(names: Sequence[str], *, parties: int) -> tuple[tuple[str, ...], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdtrue.testing.verdicts import Verdict
+from holdtrue.testing.verdicts import LeftOpen, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +33,32 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What came of one schedule. ``trouble`` is set where nothing can be said about the rule, with its reason in words."""
+    """What came of one schedule. ``trouble`` is set where nothing can be said about the rule, with its reason in words.
+
+    ``silent`` are the parties that sent no statement which could be held.
+    """
 
     lines: tuple[Line, ...]
     errors: Mapping[str, BaseException]
     reached: bool
     steps: Mapping[str, int]
+    silent: tuple[str, ...]
     blocked: bool
     inferred: bool
     conflicts: tuple[str, ...]
     trouble: Verdict | None = None
     reason: str = ""
     left_open: tuple[str, ...] = ()
+
+
+def refuse_left_open(played: Played) -> None:
+    """Say that a party ended and its transaction did not.
+
+    Raises:
+        LeftOpen: if so.
+    """
+    if played.left_open:
+        raise LeftOpen(
+            f"party {' and party '.join(played.left_open)} ended and left a transaction open: what it did is neither there "
+            "nor gone (commit, or close its session or connection)"
+        )

@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--holdtrue-schedule",
         default="",
         metavar="NAME",
-        help="play only this schedule of a barrier test, as its failure names it: A1, B2, AB, BA",
+        help="play only this schedule of a barrier test, as its failure names it: A1, B2, AB, BA, order, late",
     )
 
 
@@ -29,18 +29,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Hand the option to the races of this test, and forget the races of others."""
     races = sys.modules.get("holdtrue.testing.races")
     if races is not None:
-        races.unplayed.clear()
+        races.promises.made.clear()
         races.replay.ask_for(str(item.config.getoption("--holdtrue-schedule")))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Fail a test that made a race and never played it: it would be green without having looked."""
+    """Fail a test that made a race or an order and never played it: it would be green without having looked."""
     del item
     yield
-    races = sys.modules.get("holdtrue.testing.races")
-    if races is not None and any(not one.played for one in races.unplayed):
-        pytest.fail("race(…) was made and never played: call .assert_holds()", pytrace=False)
+    promises = sys.modules.get("holdtrue.testing.promises")
+    forgotten = promises.forgotten() if promises is not None else ""
+    if forgotten:
+        pytest.fail(forgotten, pytrace=False)
 
 
 @pytest.fixture

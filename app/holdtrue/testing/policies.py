@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdtrue.testing.parties import Party, State
+from holdtrue.testing.played import Line
+from holdtrue.testing.verdicts import Verdict
 
 
 class Point(Protocol):
@@ -75,6 +77,21 @@ class BeforeCommit:
         return "before COMMIT"
 
 
+@dataclass(frozen=True, slots=True)
+class AtCheckpoint:
+    """Before its first step outside the database of this name."""
+
+    name: str
+
+    def reached(self, party: Party) -> bool:
+        """Whether it stands there."""
+        return party.at is not None and party.at.outside == self.name
+
+    def __str__(self) -> str:
+        """As schedules say it."""
+        return f"at checkpoint {self.name}"
+
+
 def step(number: int) -> Step:
     """Hold the party after ``number`` of its statements and commits."""
     return Step(number)
@@ -95,6 +112,11 @@ def before_commit() -> BeforeCommit:
     return BeforeCommit()
 
 
+def at_checkpoint(name: str) -> AtCheckpoint:
+    """Hold the party at its first ``checkpoint(name)``, before what it does there outside the database."""
+    return AtCheckpoint(name)
+
+
 class Policy(Protocol):
     """Chooses who moves next among the parties that stand ready."""
 
@@ -105,9 +127,29 @@ class Policy(Protocol):
     def reached(self) -> bool:
         """Whether the policy came to do what it is for."""
 
+    @property
+    def missed(self) -> tuple[Verdict, str] | None:
+        """After the schedule: that it was not the one that was asked for, and why; None if it was."""
+
+    def remarks(self) -> Sequence[Line]:
+        """What the schedule shall say before the party moves that was chosen last."""
+
+
+class Plain:
+    """A policy that asks for nothing which the code could fail to do."""
+
+    @property
+    def missed(self) -> tuple[Verdict, str] | None:
+        """Nothing."""
+        return None
+
+    def remarks(self) -> Sequence[Line]:
+        """Nothing."""
+        return ()
+
 
 @dataclass
-class Series:
+class Series(Plain):
     """Each party whole, in this order: schedule 0."""
 
     order: tuple[str, ...]
@@ -119,12 +161,12 @@ class Series:
 
     def choose(self, ready: Sequence[Party], parties: Sequence[Party]) -> Party:
         """The first of the order that has not finished, if it can move."""
-        first = next((name for name in self.order if _named(parties, name).state is not State.FINISHED), "")
+        first = next((name for name in self.order if named(parties, name).state is not State.FINISHED), "")
         return first_of((first,), ready) or ready[0]  # the first one may wait for what another party holds
 
 
 @dataclass
-class Hold:
+class Hold(Plain):
     """``held`` runs to a point and stops there; the others run whole, in ``order``; whoever is blocked yields."""
 
     held: str
@@ -139,7 +181,7 @@ class Hold:
 
     def choose(self, ready: Sequence[Party], parties: Sequence[Party]) -> Party:
         """The held party until it stands at the point; then the first of the others that can move."""
-        mine = _named(parties, self.held)
+        mine = named(parties, self.held)
         if not self.arrived and mine in ready:
             if not self.point.reached(mine):
                 return mine
@@ -152,5 +194,6 @@ def first_of(order: Sequence[str], ready: Sequence[Party]) -> Party | None:
     return min(ready, key=lambda one: order.index(one.name) if one.name in order else len(order), default=None)
 
 
-def _named(parties: Sequence[Party], name: str) -> Party:
+def named(parties: Sequence[Party], name: str) -> Party:
+    """The party of this name."""
     return next(party for party in parties if party.name == name)

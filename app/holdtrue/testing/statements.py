@@ -32,12 +32,16 @@ _PASSED = frozenset({"SAVEPOINT", "RELEASE", "ROLLBACK", "BEGIN", "START"})
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement as schedules show it: never its text, which may carry values."""
+    """A statement as schedules show it: never its text, which may carry values.
+
+    ``outside`` names a step that is none of the database's: see :func:`~holdtrue.testing.checkpoint`.
+    """
 
     verb: str
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()
     locking: bool = False
+    outside: str = ""
 
     @property
     def is_boundary(self) -> bool:
@@ -48,13 +52,20 @@ class Statement:
         return self.locking or bool(self.reads or self.writes) or self.verb not in _PASSED
 
     def __str__(self) -> str:
-        """As schedules show it: ``INSERT refunds``."""
+        """As schedules show it: ``INSERT refunds``, ``checkpoint charge_card``."""
+        if self.outside:
+            return f"{self.verb} {self.outside}"
         tables = " ".join(sorted(self.writes or self.reads))
         lock = ("IMMEDIATE" if self.verb == "BEGIN" else "FOR UPDATE") if self.locking else ""
         return " ".join(part for part in (self.verb, tables, lock) if part)
 
 
 COMMIT = Statement("COMMIT")
+
+
+def step_outside(name: str) -> Statement:
+    """The boundary of a checkpoint."""
+    return Statement("checkpoint", outside=" ".join(name.split()))
 
 
 @lru_cache(maxsize=1024)

@@ -10,8 +10,9 @@ import contextvars
 import inspect
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from holdtrue.testing.blocking import Blocking
 from holdtrue.testing.gates import Gate, Stand, TaskGate, ThreadGate, here
@@ -19,7 +20,7 @@ from holdtrue.testing.loops import RaceLoop
 from holdtrue.testing.parties import Abandoned, AbandonedTask, Party, State, current_party
 from holdtrue.testing.played import Limits, Line, Played
 from holdtrue.testing.policies import Policy
-from holdtrue.testing.statements import Statement
+from holdtrue.testing.statements import Statement, step_outside
 from holdtrue.testing.verdicts import Verdict
 
 LATE = (
@@ -71,12 +72,26 @@ class StepScheduler:
         self, party: Party, statement: Statement, pid: int | None, connection: int, alone: str = POOL_OF_TWO
     ) -> None:
         """The same for the task that runs here; its loop runs on."""
+        self._keep_task(party)
+        if self._speaks(party, statement, pid, connection, alone):
+            await self._park_task(party, statement)
+
+    def pass_outside(self, party: Party, name: str) -> Awaitable[None] | None:
+        """Park the party at a step outside the database: a thread here and now, a task when it awaits what is returned."""
+        statement = step_outside(name)
+        if not self.loop.is_here():
+            self._park(party, statement)
+            return None
+        self._keep_task(party)
+        return self._park_task(party, statement)
+
+    def _keep_task(self, party: Party) -> None:
         task = asyncio.current_task()
         if task is not None and task is not party.task:
             party.keep(task)
             party.spoke.add(task)
-        if not self._speaks(party, statement, pid, connection, alone):
-            return
+
+    async def _park_task(self, party: Party, statement: Statement) -> None:
         gate = TaskGate()
         stand = self._come(party, statement, gate)
         if stand is not None:
@@ -183,16 +198,20 @@ class StepScheduler:
         self._end = time.monotonic() + self.limits.deadline
         self.parties = [Party(name, work) for name, work in works.items()]
         for party in self.parties:
+            party.passes = partial(self.pass_outside, party)
             self._start(party)
         try:
             self._control(policy)
         finally:
             self._give_up()
+        if policy.missed is not None:
+            self.complain(*policy.missed)
         return Played(
             lines=tuple(self.lines),
             errors={party.name: party.error for party in self.parties if party.error is not None},
             reached=policy.reached,
             steps={party.name: party.steps for party in self.parties},
+            silent=tuple(party.name for party in self.parties if party.steps == party.steps_outside),
             blocked=self._blocked,
             inferred=self._blocked and self.blocking is not None and self.blocking.inferred,
             conflicts=tuple(what for party in self.parties for what in party.conflicts),
@@ -240,7 +259,9 @@ class StepScheduler:
             # Where all are blocked, what waits behind a blocked statement of a party may be what resolves it.
             ready = self._in(State.READY) or [one for one in self._in(State.BLOCKED, State.STALLED) if one.waiting]
             if ready:
-                self._move(policy.choose(ready, self.parties))
+                chosen = policy.choose(ready, self.parties)
+                self.lines.extend(policy.remarks())
+                self._move(chosen)
             elif all(party.state is State.FINISHED for party in self.parties):
                 return
             else:
@@ -256,10 +277,12 @@ class StepScheduler:
             if not party.waiting:  # its task was cancelled this very moment
                 return
             stand = party.waiting.popleft()
-            party.at, party.in_flight, party.strand = stand.statement, stand.statement, stand.strand
+            party.at, party.strand = stand.statement, stand.strand
+            party.in_flight = None if party.at is not None and party.at.outside else party.at
             self.lines.append(Line(party.name, "START" if party.at is None else str(party.at)))
             if party.at is not None:
                 party.steps += 1
+                party.steps_outside += bool(party.at.outside)
             party.started = True
             party.waits_for = ""
             party.state, party.moved, party.idle_since = State.MOVING, time.monotonic(), None

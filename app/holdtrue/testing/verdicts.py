@@ -17,6 +17,7 @@ class Verdict(StrEnum):
     SHARED_CONNECTION = "shared connection"  # two parties speak through one connection
     BOTH_FAILED = "both failed"  # no party did its work, so nothing was tested
     TIMEOUT = "timeout"
+    INFEASIBLE = "infeasible"  # this code cannot do its steps in the order that was asked for
 
 
 class How(StrEnum):

@@ -1,0 +1,22 @@
+"""what a test has made and must still play: forgotten, it would be green without having looked"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Promise(Protocol):
+    """Something that is there to be played. ``forgotten`` says what was left out; empty once it is done."""
+
+    @property
+    def forgotten(self) -> str:
+        """What to say of it now."""
+
+
+made: list[Promise] = []
+"""All that the running test has made; the plugin fails the test if one of them was forgotten."""
+
+
+def forgotten() -> str:
+    """What the running test left out; empty if nothing."""
+    return next((one.forgotten for one in made if one.forgotten), "")
