@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from holdtrue.databases.looks import Answer, Examined, Look
+from holdtrue.databases.looks import Answer, Examined, Look, Tracing
 from holdtrue.ledger import NOTHING_BEFORE, Clock, Dispositions, KeyHasher, Past, Tally, judge
 from holdtrue.model import (
     Column,
@@ -17,6 +17,7 @@ from holdtrue.model import (
     FailureReason,
     Invariant,
     Outcome,
+    Position,
     Returns,
     Row,
     Sample,
@@ -47,13 +48,15 @@ def examine_invariant(
     evidence_limit: int = EVIDENCE_LIMIT,
     ask_population: bool = True,
     also: Callable[[tuple[Column, ...]], Callable[[Row, Disposition], None]] | None = None,
+    since: Position | None = None,
 ) -> Examined:
     """Run the invariant's text once and judge what came (semantics 3.1, 3.4, 1.5).
 
     Evidence is taken, after the rows have ended, for at most ``evidence_limit`` keys that ``never_seen`` names (none
     without it); ``is_known`` tells while rows stream which keys need not be held ready for that. ``past``, ``now`` (the
     database's own if not given) and the database's ``timezone`` decide which rows settle and which are waived (semantics
-    5.1). ``also`` sees every raw row and whether it counts, for a caller's own terminal alone.
+    5.1). Writers of evidence are traced from ``since``, the newest good run, on. ``also`` sees every raw row and whether it
+    counts, for a caller's own terminal alone.
     """
     moment = look.position.moment
     clock = Clock(now or moment, moment - (look.position.lag or timedelta(0)), ZoneInfo(timezone))
@@ -94,10 +97,10 @@ def examine_invariant(
         if invariant.rows_sql is None or examined.outcome is not Outcome.VIOLATED:
             return examined
         as_rows = replace(invariant, returns=Returns.ROWS, sql=invariant.rows_sql)
-        return _with_rows(look, as_rows, hasher, examined, never_seen=never_seen, limit=limit)
+        return _with_rows(look, as_rows, hasher, examined, never_seen=never_seen, limit=limit, since=since)
     if candidates.rows and never_seen is not None:
         wanted = never_seen(examined.tallied, examined.complete)
-        return replace(examined, evidence=_evidence(look, invariant, hasher, candidates, wanted))
+        return replace(examined, evidence=_evidence(look, invariant, hasher, candidates, wanted, since))
     return examined
 
 
@@ -157,16 +160,33 @@ class _Candidates:
             )
 
 
-def _evidence(
-    look: Look, invariant: Invariant, hasher: KeyHasher, candidates: _Candidates, wanted: Sequence[str]
+def _evidence(  # noqa: PLR0917
+    look: Look,
+    invariant: Invariant,
+    hasher: KeyHasher,
+    candidates: _Candidates,
+    wanted: Sequence[str],
+    since: Position | None,
 ) -> tuple[Evidence, ...]:
     """Evidence of the candidates that are wanted; equal keys of one run (``…#2``) share their first row's."""
     keys = {key.partition("#")[0] for key in wanted}
     mask = evidence_mask(invariant, look.safe_columns, hasher)
-    return tuple(
+    taken = tuple(
         look.evidence(key=key, columns=candidates.columns, row=row, base_rows=invariant.base_rows, mask=mask)
         for key, row in candidates.rows.items()
         if key in keys
+    )
+    return _traced(look, taken, since) if taken and isinstance(look, Tracing) else taken
+
+
+def _traced(look: Tracing, taken: Sequence[Evidence], since: Position | None) -> tuple[Evidence, ...]:
+    """The writers of all of it traced at once, as soon as they are met: a server's log is kept for hours at most."""
+    begins = int(since.snapshot.partition(":")[0] or 0) if since is not None else 0
+    writers = [{row.xid for row in one.rows if row.xid is not None and row.xid >= begins} for one in taken]
+    found = look.traces(frozenset[int]().union(*writers), since)
+    return tuple(
+        replace(one, traces=replace(found, writers=tuple(writer for writer in found.writers if writer.xid in own)))
+        for one, own in zip(taken, writers, strict=True)
     )
 
 
@@ -237,7 +257,14 @@ def _number_of(answer: Answer) -> int | None:
 
 
 def _with_rows(
-    look: Look, as_rows: Invariant, hasher: KeyHasher, examined: Examined, *, never_seen: NeverSeen | None, limit: int
+    look: Look,
+    as_rows: Invariant,
+    hasher: KeyHasher,
+    examined: Examined,
+    *,
+    never_seen: NeverSeen | None,
+    limit: int,
+    since: Position | None,
 ) -> Examined:
     """The rows behind a count: they give the sample and evidence, and never change the count (semantics 3.1, 9.1)."""
     answer = look.ask(as_rows.sql, limit=_ROWS_LIMIT)
@@ -257,5 +284,5 @@ def _with_rows(
         note = f"rows_sql disagrees: it returned {found} rows where the text counted {examined.tallied.counted}"
     evidence: tuple[Evidence, ...] = ()
     if limit and never_seen is not None:
-        evidence = _evidence(look, as_rows, hasher, candidates, never_seen(rows, not answer.more))
+        evidence = _evidence(look, as_rows, hasher, candidates, never_seen(rows, not answer.more), since)
     return replace(examined, tallied=replace(examined.tallied, sample=rows.sample), evidence=evidence, rows_note=note)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from holdtrue.model import (
     BaseRows,
@@ -20,6 +20,7 @@ from holdtrue.model import (
     ReplicaConfig,
     Row,
     Tallied,
+    Traces,
 )
 
 _SHORTEST = timedelta(milliseconds=10)
@@ -134,6 +135,15 @@ class Look(Protocol):
         self, *, key: str, columns: tuple[Column, ...], row: Row, base_rows: tuple[BaseRows, ...], mask: Mask
     ) -> Evidence:
         """The base rows of one violation, their parents and their schema; never fails, but says what is missing."""
+        ...
+
+
+@runtime_checkable
+class Tracing(Protocol):
+    """A look at a server that knows more of its writers than their rows do."""
+
+    def traces(self, xids: Collection[int], since: Position | None) -> Traces:
+        """What is known of these transactions, ``since`` a former run; never fails, but says why it does not know."""
         ...
 
 

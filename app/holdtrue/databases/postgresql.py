@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +21,7 @@ from holdtrue.databases.planning import Aliases, Plan
 from holdtrue.databases.postgresql_ahead import vouch
 from holdtrue.databases.postgresql_evidence import take_evidence
 from holdtrue.databases.postgresql_facts import read_postgres_facts
+from holdtrue.databases.postgresql_log import trace_writers
 from holdtrue.databases.postgresql_opening import (
     BARE_STATES,
     BEGIN,
@@ -48,6 +49,7 @@ from holdtrue.model import (
     Position,
     ReplicaConfig,
     Row,
+    Traces,
 )
 
 if TYPE_CHECKING:
@@ -315,6 +317,13 @@ class PostgresLink:
         unusable = self._unusable()
         blocked = "" if unusable is None else "the run was cut short before base rows could be read"
         return take_evidence(self, key=key, columns=columns, row=row, base_rows=base_rows, mask=mask, blocked=blocked)
+
+    def traces(self, xids: Collection[int], since: Position | None) -> Traces:
+        """What is still known of the transactions that wrote; read after the rows, in the look's own transaction."""
+        unusable = self._unusable()
+        if unusable is not None:
+            return Traces(log=f"not read: {unusable.sentence}")
+        return trace_writers(self, xids, since)
 
     def describe(self, tables: Sequence[str]) -> Described | Failure:
         """The DDL of tables and their parents, as far as the role may see them."""

@@ -143,7 +143,7 @@ def _rows(taken: _Taken, table: Table, names: tuple[str, ...], keys: Sequence[Ro
     cells = ", ".join(f"{quote(name)}::text" for name in table.columns)
     committed = (
         "CASE WHEN xmin::text::bigint > 2 THEN extract(epoch FROM pg_xact_commit_timestamp(xmin)) END::text"
-        if _has_commit_times(taken)
+        if has_commit_times(taken.asking, taken.left)
         else "NULL"
     )
     text = (
@@ -175,12 +175,12 @@ def _rows(taken: _Taken, table: Table, names: tuple[str, ...], keys: Sequence[Ro
     return raw
 
 
-def _has_commit_times(taken: _Taken) -> bool:
-    if "commit times" not in taken.asking.schema_cache:
+def has_commit_times(asking: Asking, within: timedelta) -> bool:
+    """Whether the server keeps the time of each commit."""
+    if "commit times" not in asking.schema_cache:
         text = "SELECT current_setting('track_commit_timestamp')"
-        answer = taken.asking.query(text, [], limit=1, within=taken.left)
-        taken.asking.schema_cache["commit times"] = answer == [("on",)]
-    return bool(taken.asking.schema_cache["commit times"])
+        asking.schema_cache["commit times"] = asking.query(text, [], limit=1, within=within) == [("on",)]
+    return bool(asking.schema_cache["commit times"])
 
 
 def widen(xid: int, snapshot: str) -> int | None:

@@ -123,6 +123,7 @@ from holdtrue.model.tickets import (
     TableRows,
     Ticket,
 )
+from holdtrue.model.traces import Traces, WriterTrace
 from holdtrue.model.waivers import Accept, AcceptedKeys, Population, ToldEnd
 
 __all__ = [
@@ -220,12 +221,14 @@ __all__ = [
     "Thread",
     "Ticket",
     "ToldEnd",
+    "Traces",
     "Turn",
     "Undelivered",
     "Verdict",
     "Waiver",
     "Window",
     "Word",
+    "WriterTrace",
     "attempts_after",
     "due_between",
     "fresh_for",

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from holdtrue.model.traces import UNTRACED, Traces
+
 Row = tuple[str | None, ...]
 """One row as the server's own text; NULL is None."""
 
@@ -159,7 +161,7 @@ class Evidence:
     """Base rows and their writers, taken in the run that first returned a key (semantics 9.1).
 
     ``incomplete`` says why something is missing; empty if nothing is. ``schema_sql`` is the DDL of the captured tables.
-    ``pseudonymised`` names the table columns whose values are stand-ins.
+    ``pseudonymised`` names the table columns whose values are stand-ins. ``traces`` is what the server knows of its writers.
     """
 
     key: str
@@ -171,6 +173,7 @@ class Evidence:
     left_out: tuple[str, ...] = ()
     pseudonymised: tuple[str, ...] = ()
     incomplete: str = ""
+    traces: Traces = UNTRACED
 
 
 @dataclass(frozen=True, slots=True)

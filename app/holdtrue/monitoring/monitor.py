@@ -198,6 +198,7 @@ class Monitor:
                 now=now,
                 timezone=timezone,
                 ask_population=not _is_populated(before.population, invariant, now),
+                since=before.newest_good,
             )
             return examined if former is None else former.ask(look, examined, self._hasher, past=past, now=now)
 

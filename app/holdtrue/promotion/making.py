@@ -9,14 +9,26 @@ from typing import Protocol
 
 from holdtrue.catalog import computed_columns, inspect_sql
 from holdtrue.errors import PromotionRefused
-from holdtrue.model import Catalog, DatabaseConfig, Dialect, EvidenceRow, Incident, Invariant, Subject, Ticket
+from holdtrue.model import (
+    Catalog,
+    DatabaseConfig,
+    Deploy,
+    Dialect,
+    EvidenceRow,
+    Incident,
+    Invariant,
+    NearDeploy,
+    Subject,
+    Ticket,
+    Window,
+)
+from holdtrue.model.deploys import LOOK_BACK, near
 from holdtrue.promotion.choosing import Chosen, candidates
 from holdtrue.promotion.drafts import Draft
 from holdtrue.promotion.proving import first_that_breaks
 from holdtrue.promotion.refusals import as_captured, as_they_were, captured_columns, check_promotable
 from holdtrue.rehearsal import Rehearse, Rehearsed
 from holdtrue.scaffolding import TicketContext, Writer, recognise, render, ticket_id
-from holdtrue.scaffolding.contexts import prove_overlap
 from holdtrue.store import Store
 from holdtrue.store.records import AlertDetail
 
@@ -72,11 +84,23 @@ def preview(
     """
     chosen = Draft.read(draft, now) if draft else Draft.new(now)
     detail = store.alerts.get(alert_id)
-    return make_ticket(detail, catalog, by=by, draft=chosen, rehearsal=rehearsal)
+    deploys = store.deploys.list(since=_earliest(detail), limit=1000)
+    told = bool(deploys or store.deploys.list(limit=1))
+    return make_ticket(detail, catalog, by=by, draft=chosen, rehearsal=rehearsal, deploys=deploys if told else None)
 
 
-def make_ticket(detail: AlertDetail, catalog: Catalog, *, by: str, draft: Draft, rehearsal: Rehearsal) -> Ticket:
+def make_ticket(
+    detail: AlertDetail,
+    catalog: Catalog,
+    *,
+    by: str,
+    draft: Draft,
+    rehearsal: Rehearsal,
+    deploys: Sequence[Deploy] | None = None,
+) -> Ticket:
     """The ticket of an alert; the same one whenever ``draft`` is the same and the incident does the same when it is tried.
+
+    ``deploys`` are those of its time, None where nobody ever told of one.
 
     Raises:
         PromotionRefused: the alert cannot become a ticket as it is; the remedy says what to add.
@@ -113,7 +137,7 @@ def make_ticket(detail: AlertDetail, catalog: Catalog, *, by: str, draft: Draft,
     ]
     with rehearsal.begin() as rehearse:
         (incident, chosen), rehearsed = first_that_breaks(made, invariant, database, rehearse)
-    context = _context(detail, catalog, invariant, chosen, rehearsed, by=by, at=draft.at)
+    context = _context(detail, catalog, invariant, chosen, rehearsed, by=by, at=draft.at, deploys=deploys)
     files = tuple(sorted(render(incident, context).items()))
     return Ticket(incident.id, episode.id, invariant.name, episode.database, draft.at, by, files, draft.code)
 
@@ -143,9 +167,9 @@ def _context(
     *,
     by: str,
     at: datetime,
+    deploys: Sequence[Deploy] | None,
 ) -> TicketContext:
     episode, taken = detail.episode, chosen.kept.evidence
-    writers = _writers(chosen.assembled.written)
     return TicketContext(
         alert=episode.id,
         created_at=at,
@@ -161,8 +185,11 @@ def _context(
         last_good=chosen.kept.last_good,
         last_good_at=chosen.kept.last_good_at,
         split=chosen.assembled.split,
-        writers=writers,
-        overlap=prove_overlap(writers),
+        writers=_writers(chosen.assembled.written),
+        traces=taken.traces,
+        definition=invariant.definition,
+        generation=detail.first_run.generation if detail.first_run is not None else 0,
+        deploys=_beside(deploys, chosen, at),
         masked=chosen.masked,
         schema_sql=taken.schema_sql,
         left_out=taken.left_out,
@@ -172,6 +199,20 @@ def _context(
         rehearsed_how=rehearsed.sentence,
         lost=rehearsed.lost,
     )
+
+
+def _earliest(detail: AlertDetail) -> datetime:
+    """From when on a deploy may lie beside a window of this alert."""
+    windows = [one.last_good_at or one.taken_at for one in detail.evidence]
+    return min([*windows, detail.window.opened or detail.window.closed]) - LOOK_BACK
+
+
+def _beside(deploys: Sequence[Deploy] | None, chosen: Chosen, at: datetime) -> tuple[NearDeploy, ...] | None:
+    """The deploys beside the window of what was chosen; one that was told of after the draft is left out of it."""
+    if deploys is None:
+        return None
+    window = Window(chosen.kept.last_good_at, chosen.kept.taken_at)
+    return near((one for one in deploys if one.recorded_at <= at), window)
 
 
 def _writers(written: Sequence[EvidenceRow]) -> tuple[Writer, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from holdtrue.model import Position
+from holdtrue.model import NearDeploy, Position, Traces
+from holdtrue.model.traces import UNTRACED
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,8 @@ class TicketContext:
     """What the reader of a ticket needs. ``schema_sql`` and ``left_out`` are for the reader, never for the test.
 
     ``rehearsed`` is what came of trying the rows at export (``breaks``, ``not looked``) and ``rehearsed_how`` the sentence;
-    ``lost`` are pairs of tables, child and parent, where a kept row refers to one that was not kept.
+    ``deploys`` are those beside the window, None where nobody ever told of one; ``lost`` are pairs of tables, child and
+    parent, where a kept row refers to one that was not kept.
     """
 
     alert: int
@@ -40,7 +42,10 @@ class TicketContext:
     last_good_at: datetime | None = None
     split: str = ""
     writers: tuple[Writer, ...] = ()
-    overlap: str = "not proved"
+    traces: Traces = UNTRACED
+    definition: str = ""
+    generation: int = 0
+    deploys: tuple[NearDeploy, ...] | None = None
     masked: tuple[str, ...] = ()
     schema_sql: str = ""
     left_out: tuple[str, ...] = ()
@@ -49,17 +54,3 @@ class TicketContext:
     rehearsed: str = "not looked"
     rehearsed_how: str = "nobody asked"
     lost: tuple[tuple[str, str], ...] = ()
-
-
-def prove_overlap(writers: tuple[Writer, ...]) -> str:
-    """Whether two writers are known to have run at once: the older id committed after the younger one.
-
-    The converse proves nothing: the younger may have read earlier.
-    """
-    for one in writers:
-        for other in writers:
-            if one.xid is None or other.xid is None or one.committed_at is None or other.committed_at is None:
-                continue
-            if one.xid < other.xid and one.committed_at > other.committed_at:
-                return f"proved by commit order: {one.xid} began to write before {other.xid} and committed after it"
-    return "not proved"

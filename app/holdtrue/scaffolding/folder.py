@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from holdtrue.model import Incident, Position, show_moment
+from holdtrue.model import Incident, show_moment
+from holdtrue.scaffolding import forensics
 from holdtrue.scaffolding.assembly import BY_TRANSACTION
 from holdtrue.scaffolding.contexts import TicketContext, Writer
 from holdtrue.scaffolding.texts import fenced, in_docstring, in_markdown, in_sql_comment, is_dotted
@@ -86,16 +87,10 @@ def _facts(incident: Incident, context: TicketContext) -> list[tuple[str, str]]:
     facts = [
         ("invariant", f"{incident.invariant} on {incident.database} ({incident.engine})"),
         ("alert", f"{context.alert}, promoted {show_moment(context.created_at)} by {context.created_by}"),
-        ("first bad run", _stand(context.first_bad)),
-        ("last good run", _stand(context.last_good) if context.last_good else "no run before it"),
         ("rows split", context.split),
         ("pattern", incident.pattern),
+        *forensics.facts(incident, context),
     ]
-    for writer in context.writers:
-        when = f" committed {show_moment(writer.committed_at)}" if writer.committed_at else ""
-        who = f"transaction {writer.xid}" if writer.xid is not None else "writer not known"
-        facts.append(("writer", f"{who}{when}: {', '.join(writer.rows)}"))
-    facts.append(("overlap", context.overlap))
     facts.append(("at export", at_export(context)))
     facts.extend(("lost", _lost(child, parent)) for child, parent in context.lost)
     facts.append(("stand-ins", ", ".join(context.masked) or "none: every captured column is declared safe"))
@@ -118,19 +113,6 @@ def at_export(context: TicketContext) -> str:
 
 def _lost(child: str, parent: str) -> str:
     return f"a row of {child} refers to a row of {parent} that was not there any more"
-
-
-def _stand(position: Position | None) -> str:
-    if position is None:
-        return "not recorded"
-    parts = [show_moment(position.moment), f"replica {position.replica}"]
-    if position.log_position:
-        parts.append(f"log position {position.log_position}")
-    if position.snapshot:
-        parts.append(f"snapshot {position.snapshot}")
-    if position.in_progress:
-        parts.append(f"in progress {', '.join(map(str, position.in_progress[:20]))}")
-    return "  ".join(parts)
 
 
 def _wrote(writer: Writer) -> str:
@@ -162,19 +144,7 @@ def _ticket(incident: Incident, context: TicketContext) -> str:
         "checksum": incident.checksum,
         "pattern": incident.pattern,
         "split": context.split,
-        "window": {
-            "last_good": show_moment(context.last_good_at) if context.last_good_at else None,
-            "first_bad": show_moment(context.first_bad_at) if context.first_bad_at else None,
-        },
-        "writers": [
-            {
-                "transaction": one.xid,
-                "committed_at": show_moment(one.committed_at) if one.committed_at else None,
-                "rows": list(one.rows),
-            }
-            for one in context.writers
-        ],
-        "overlap": context.overlap,
+        **forensics.record(incident, context),
         "rehearsed": {"result": context.rehearsed, "sentence": context.rehearsed_how},
         "lost_parents": [list(one) for one in context.lost],
         "stand_ins": list(context.masked),

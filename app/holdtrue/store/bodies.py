@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Any
 
-from holdtrue.model import Evidence, EvidenceRow, MatchedField, Matcher, Matching, Position, Sample
+from holdtrue.model import Evidence, EvidenceRow, MatchedField, Matcher, Matching, Position, Sample, Traces, WriterTrace
 from holdtrue.store.columns import moment_text
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
@@ -131,6 +132,7 @@ def evidence_text(evidence: Evidence) -> str:
             "left_out": evidence.left_out,
             "pseudonymised": evidence.pseudonymised,
             "incomplete": evidence.incomplete,
+            "traces": _traces_data(evidence.traces),
         }
     )
 
@@ -161,4 +163,22 @@ def evidence_of(key: str, text: str) -> Evidence:
         left_out=tuple(body["left_out"]),
         pseudonymised=tuple(body["pseudonymised"]),
         incomplete=body["incomplete"],
+        traces=_traces_of(body.get("traces")),
     )
+
+
+def _traces_data(traces: Traces) -> dict[str, object]:
+    return {
+        "commit_times": traces.commit_times,
+        "log": traces.log,
+        "since": traces.since,
+        "writers": [[one.xid, one.first, one.committed] for one in traces.writers],
+    }
+
+
+def _traces_of(data: dict[str, Any] | None) -> Traces:
+    """What was kept by a version that did not ask says so."""
+    if data is None:
+        return Traces()
+    writers = tuple(WriterTrace(xid, first, committed) for xid, first, committed in data["writers"])
+    return Traces(data["commit_times"], data["log"], data["since"], writers)

@@ -1,0 +1,193 @@
+"""What a ticket says of its window: what proves that writers overlapped, and why a thing is not known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import permutations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdtrue.model import Deploy, Incident, NearDeploy, Position, Traces, WriterTrace
+from holdtrue.scaffolding import TicketContext, Writer, render
+from holdtrue.scaffolding.overlaps import prove_overlap
+
+NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+INCIDENT = Incident("one_7", "one", "payments", "postgresql", "SELECT id FROM t", "rows", (), ())
+
+
+def writer(xid: int | None, committed: float | None = None) -> Writer:
+    return Writer(xid, None if committed is None else NOON + committed * SECOND, (f"refunds row {xid}",))
+
+
+def logged(*writers: tuple[int, str, str], **more: str) -> Traces:
+    found = tuple(WriterTrace(*one) for one in writers)
+    return Traces(**{"commit_times": "kept", "log": "read from 0/10 to 0/90", "since": "0/10", **more}, writers=found)
+
+
+@pytest.mark.parametrize(
+    ("writers", "traces", "said"),
+    [
+        ([writer(740, 2), writer(741, 1)], Traces(), "proved by commit order: 740 began to write before 741"),
+        (
+            [writer(740), writer(741)],
+            logged((740, "0/20", "0/40"), (741, "0/30", "0/50")),
+            "proved by the log: 741 first wrote at 0/30 and committed at 0/50, 740 committed between, at 0/40",
+        ),
+        (
+            [writer(740), writer(741)],
+            logged((740, "", "0/50"), (741, "0/30", "0/40")),
+            "proved by the log: 740 first wrote before 0/10 and committed at 0/50",
+        ),
+        (
+            [writer(740, 1), writer(741, 2)],
+            logged((740, "0/20", "0/30"), (741, "0/40", "0/50")),
+            "the commits are in the order of the ids, which proves nothing; in the log none wrote before another one committed",
+        ),
+        (
+            [writer(740), writer(741)],
+            Traces("not kept: track_commit_timestamp is off", "not read: the extension pg_walinspect is not installed"),
+            "commit times not kept: track_commit_timestamp is off; log not read: the extension pg_walinspect is not installed",
+        ),
+        (
+            [writer(740), writer(741)],
+            logged((740, "0/20", ""), (741, "0/30", "0/50")),
+            "the log that was read lacks a commit",
+        ),
+        ([writer(740, 1)], Traces(), "not proved: one writer is known"),
+        ([writer(None), writer(None)], Traces(), "not proved: no writer is known"),
+        ([], Traces(), "not proved: no writer is known"),
+        ([writer(740, 1), writer(741)], Traces("kept"), "a commit is older than the server's commit times"),
+    ],
+)
+def test_an_overlap_is_proved_or_it_is_said_why_not(writers: list[Writer], traces: Traces, said: str) -> None:
+    assert said in prove_overlap(writers, traces)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 30), st.integers(1, 30), st.integers(0, 30), st.booleans()), min_size=2, max_size=4
+    )
+)
+def test_what_is_proved_is_true_of_what_really_happened(spans: list[tuple[int, int, int, bool]]) -> None:
+    """Each transaction wrote first at some place of the log, and committed later; ids were given at the first write."""
+    begun: list[tuple[int, int, int]] = []
+    for first, length, _, _ in sorted(spans):
+        start = 2 * first + 1
+        if any(start == other for other, _, _ in begun):
+            return
+        begun.append((start, start + 2 * length + 1, 100 + len(begun)))
+    if len({end for _, end, _ in begun}) < len(begun):
+        return
+    since = spans[0][2] * 2
+    writers = [writer(xid, end if spans[0][3] else None) for _, end, xid in begun]
+    # What lies before the place where the reading began is not seen.
+    traces = Traces(
+        "kept",
+        since=f"0/{since:X}",
+        writers=tuple(
+            WriterTrace(xid, f"0/{start:X}" if start >= since else "", f"0/{end:X}" if end >= since else "")
+            for start, end, xid in begun
+        ),
+    )
+    really = any(one[0] < other[1] and other[0] < one[1] for one, other in permutations(begun, 2))
+    if prove_overlap(writers, traces).startswith("proved"):
+        assert really
+
+
+def context(**changes: Any) -> TicketContext:
+    given: dict[str, Any] = {
+        "alert": 7,
+        "created_at": NOON,
+        "created_by": "ana",
+        "first_bad": Position("r1", NOON, "standby", "7312", 1, "0/90", "742:742:"),
+        "first_bad_at": NOON,
+        "last_good": Position("r1", NOON - 900 * SECOND, "standby", "7312", 1, "0/10", "740:742:", (740,)),
+        "last_good_at": NOON - 900 * SECOND,
+        "writers": (writer(740, 2.000003), writer(741, 1)),
+        "definition": "d" * 64,
+        "generation": 3,
+        "traces": logged((740, "", "0/50"), (741, "0/30", "0/40")),
+    }
+    return TicketContext(**{**given, **changes})
+
+
+def header_of(made: TicketContext) -> str:
+    return render(INCIDENT, made)["test_incident_one_7.py"].split('"""')[1]
+
+
+def record_of(made: TicketContext) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(render(INCIDENT, made)["ticket.json"])
+    return record
+
+
+def test_the_header_says_all_that_is_known() -> None:
+    deploy = Deploy("payments", "1.4.2", NOON - 1080 * SECOND, "ci (token)", NOON)
+    header = header_of(context(deploys=(NearDeploy(deploy, "3m before the window"),)))
+    for line in (
+        "window           2026-11-29T11:45:00Z to 2026-11-29T12:00:00Z (15m)",
+        "first bad run    2026-11-29T12:00:00Z replica r1 LSN 0/90 snapshot 742:742:",
+        "last good run    2026-11-29T11:45:00Z replica r1 LSN 0/10 snapshot 740:742: in progress 740",
+        "writer           transaction 740, committed 2026-11-29T12:00:02.000003Z, first record before 0/10, commit 0/50: ",
+        "writer           transaction 741, committed 2026-11-29T12:00:01.000000Z, first record 0/30, commit 0/40: refunds",
+        "overlap          proved by commit order: 740 began to write before 741 and committed after it",
+        "commit times     kept",
+        "server's log     read from 0/10 to 0/90",
+        f"definition       {'d' * 64}, catalog generation 3",
+        "deploy           deployed payments 1.4.2, 3m before the window (2026-11-29T11:42:00Z, by ci (token))",
+    ):
+        assert line in header
+
+
+def test_the_header_says_what_is_not_known_and_why() -> None:
+    blind = context(
+        last_good=None,
+        last_good_at=None,
+        first_bad=replace(context().first_bad, log_position=""),  # type: ignore[type-var]
+        writers=(Writer(None, None, ("refunds row 1",)),),
+        traces=Traces("not kept: track_commit_timestamp is off", "not read: no run before it says where to begin"),
+        definition="",
+        generation=0,
+        deploys=None,
+    )
+    header = header_of(blind)
+    for line in (
+        "window           until 2026-11-29T12:00:00Z; no run before it says since when",
+        "log position not kept",
+        "last good run    no run before it",
+        "writer           not known, commit time not known: refunds row 1",
+        "overlap          not proved: no writer is known",
+        "commit times     not kept: track_commit_timestamp is off",
+        "server's log     not read: no run before it says where to begin",
+        "definition       not recorded, catalog generation not recorded",
+        "deploys          not known: nobody told of any",
+    ):
+        assert line in header
+    assert "deploys          none was told of in the window or the day before it" in header_of(context(deploys=()))
+
+
+def test_the_record_has_null_for_what_is_not_known() -> None:
+    record = record_of(context(last_good=None, last_good_at=None, generation=0, deploys=None))
+    assert record["window"] == {"last_good": None, "first_bad": "2026-11-29T12:00:00Z"}
+    assert record["positions"]["last_good"] is None
+    assert record["positions"]["first_bad"]["lsn"] == "0/90"
+    assert record["positions"]["first_bad"]["in_progress"] is None
+    assert (record["generation"], record["deploys"]) == (None, None)
+    assert record["writers"][0]["first_record"] is None
+    assert record["writers"][0]["commit_record"] == "0/50"
+    assert record_of(context(deploys=()))["deploys"] == []
+
+
+HOSTILE = '"""\nimport os; os.system(\'x\')\n{x} %(x)s \\N{BULLET}'
+
+
+def test_a_deploy_that_a_stranger_told_stays_text_in_the_test_and_in_the_record() -> None:
+    deploy = Deploy(HOSTILE, HOSTILE, NOON, HOSTILE, NOON)
+    made = context(deploys=(NearDeploy(deploy, "in the window"),), definition=HOSTILE)
+    compile(render(INCIDENT, made)["test_incident_one_7.py"], "t", "exec")
+    assert record_of(made)["deploys"][0]["service"] == HOSTILE
