@@ -53,21 +53,30 @@ class Service:
     """A store with invariants, runs made by hand, and deliveries on it."""
 
     def __init__(
-        self, folder: Path, names: tuple[str, ...], notifiers: Mapping[str, Notifier], lease: float = 60
+        self,
+        folder: Path,
+        names: tuple[str, ...],
+        notifiers: Mapping[str, Notifier],
+        lease: float = 60,
+        *,
+        databases: int = 1,
+        store_url: str = "",
     ) -> None:
         self.clock = Clock()
-        self.store: Store = open_store(f"sqlite:///{folder / 'holdtrue.db'}", clock=self.clock)
+        self.store: Store = open_store(store_url or f"sqlite:///{folder / 'holdtrue.db'}", clock=self.clock)
         self.store.upgrade()
         self.notifiers = notifiers
         self.definition = "d1"
         self.lease = timedelta(seconds=lease)
+        self.databases = ("payments", *(f"payments_{number}" for number in range(2, databases + 1)))
+        every = Interval(timedelta(minutes=1))
         self.rules = {
             name: Invariant(
-                name, "SELECT 1", ("payments",), Interval(timedelta(minutes=1)), "d1", key=("id",), policy=Policy()
+                name, "SELECT 1", (self.databases[at % databases],), every, "d1", key=("id",), policy=Policy()
             )
-            for name in names
+            for at, name in enumerate(names)
         }
-        wanted = [Entry(name, "payments", "d1", "1m", START, START) for name in names]
+        wanted = [Entry(name, rule.databases[0], "d1", "1m", START, START) for name, rule in self.rules.items()]
         self.generation = self.store.catalogs.install(
             {"holdtrue.yaml": ""}, "hash", "test", wanted, withdraw=withdraw, notifiers=tuple(notifiers)
         ).number
@@ -77,7 +86,11 @@ class Service:
         """One run of each invariant."""
         self.clock.forward(60)
         claims = self.store.leases.acquire(
-            instance="a", free={"payments": 1000}, limit=1000, ttl=timedelta(minutes=5), generation=self.generation
+            instance="a",
+            free=dict.fromkeys(self.databases, 1000),
+            limit=1000,
+            ttl=timedelta(minutes=5),
+            generation=self.generation,
         )
         batch = []
         for claim in claims:
@@ -86,7 +99,7 @@ class Service:
             now = self.clock.now
             made = Run(
                 claim.invariant,
-                "payments",
+                claim.database,
                 self.definition,
                 claim.due_at,
                 now,

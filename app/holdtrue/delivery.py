@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -30,7 +30,7 @@ from holdtrue.model import (
     Thread,
     Undelivered,
 )
-from holdtrue.notifiers import MAY_HAVE_ARRIVED, Gathering, Notifier
+from holdtrue.notifiers import MAY_HAVE_ARRIVED, Gathering, Notifier, Outage
 from holdtrue.store import Store
 from holdtrue.store.records import OwedMessage
 
@@ -112,12 +112,18 @@ class Delivery:
             return 0
         until = time.monotonic() + self._lease.total_seconds()
         built = self._notifiers()
+        gathering: dict[str, Gathering] = {}
+        for name in free:
+            notifier = built.get(name)
+            if isinstance(notifier, Gathering):
+                gathering[name] = notifier
         claimed = self._store.outbox.claim(
             instance=self._instance,
             limit=BATCH,
             ttl=self._lease,
             notifiers=free,
-            gathering=[name for name in free if isinstance(built.get(name), Gathering)],
+            gathering=list(gathering),
+            editing=[name for name, one in gathering.items() if one.edits],
         )
         by_notifier: dict[str, list[OwedMessage]] = {}
         for owed in claimed:
@@ -164,7 +170,7 @@ class Delivery:
         for shared in _shared(owed):
             one = shared[0]
             try:
-                if len(shared) > 1:
+                if one.shares:
                     self._send_together(name, shared, until)
                 else:
                     self._send(name, one, until)
@@ -184,17 +190,47 @@ class Delivery:
             return
         now = self._store.now()
         pairs = [(row.standing, row.unchecked) for row in self._store.reads.overview()]
-        result = notifier.deliver_group([self._parcel(one, now) for one in owed], tuple(alerting.unreachable(pairs)))
-        if isinstance(result, Delivered):
-            result = replace(result, thread=None)
+        unreachable = tuple(alerting.unreachable(pairs))
+        news, beside = owed, owed[0].beside
+        parcels = [self._parcel(one, now) for one in news]
+        if owed[0].dark:
+            result = notifier.deliver_outage(self._outage(owed[0], parcels, beside, unreachable, now))
+        elif len(owed) > 1:
+            result = without_thread(notifier.deliver_group(parcels, unreachable))
+        else:
+            # The others were taken by another instance.
+            result = notifier.deliver(parcels[0])
         # They wait together for their next try, so that they share that one too.
         tried = max(owed, key=lambda one: one.message.attempts)
         retry_at, what = self._after(name, tried, result, self._store.now())
-        for one in owed:
-            self._store.outbox.mark(one.message, result, next_try_at=retry_at)
+        marked = self._store.outbox.mark_all(
+            [one.message for one in owed], result, retry_at, [one.episode.id for one in beside]
+        )
         self._count(name, what)
         if isinstance(result, Undelivered):
             log.warning("notifications_not_sent", notifier=name, alerts=len(owed), problem=result.sentence)
+        if not marked and owed[0].dark:
+            self._correct_outage(notifier, owed[0], unreachable)
+
+    def _outage(
+        self,
+        one: OwedMessage,
+        news: Sequence[Parcel],
+        beside: Sequence[OwedMessage],
+        unreachable: Collection[str],
+        now: datetime,
+    ) -> Outage:
+        told = tuple(self._parcel(other, now) for other in beside)
+        return Outage(one.dark, tuple(news), told, one.thread, one.dark in unreachable)
+
+    def _correct_outage(self, notifier: Gathering, one: OwedMessage, unreachable: Collection[str]) -> None:
+        """As `_correct`, of the message about a database."""
+        if one.thread is None:
+            return
+        now = self._store.now()
+        standing = self._store.outbox.standing_at(one.message.notifier, one.thread, one.dark)
+        if standing:
+            notifier.redraw_outage(self._outage(one, (), standing, unreachable, now))
 
     def _send(self, name: str, owed: OwedMessage, until: float) -> None:
         notifier = self._notifiers().get(name)
@@ -291,6 +327,11 @@ class Delivery:
             self.outcomes[name, what] += 1
         if self._notified is not None:
             self._notified(name, what)
+
+
+def without_thread(result: Delivered | Undelivered) -> Delivered | Undelivered:
+    """What follows in an alert of a group is a message of its own."""
+    return replace(result, thread=None) if isinstance(result, Delivered) else result
 
 
 def _shared(owed: Sequence[OwedMessage]) -> list[list[OwedMessage]]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from holdtrue.alerting import review
-from holdtrue.model import NotifierConfig, Outcome, Parcel, Secret
+from holdtrue.alerting import acknowledge, review
+from holdtrue.model import Delivered, NotifierConfig, Outcome, Parcel, Secret, Subject, Thread
 from holdtrue.notifiers import Notifier, build_notifier
+from holdtrue.store import open_store
+from holdtrue.store.records import OwedMessage
 from servers.slack import TOKEN, Answer, SlackStub
 from telling import Service
 
@@ -126,26 +130,236 @@ def test_a_group_that_failed_is_tried_again_as_a_group(world: Service, slack: Sl
     assert len(slack.messages) == 1
 
 
-def test_a_database_that_is_down_is_one_message_and_hides_no_violation(world: Service, slack: SlackStub) -> None:
-    world.run(*MANY[:1])
-    world.run(*MANY[1:], outcome=Outcome.HELD)
-    deliver(world)
-    world.clock.forward(7200)
-    world.run(outcome=Outcome.ERRORED)
-    for name in MANY:
-        rule = world.rules[name]
-        world.store.alerts.review(name, "payments", lambda at, now, rule=rule: review(at, rule, now), ("oncall",))
-    assert deliver(world) == 40
-    first, grouped = slack.conversation()
-    assert "Violated: rule_00" in first.seen
-    assert "no replica of it can be asked; 40 unchecked" in grouped.seen
+def unchecked(service: Service, *names: str) -> None:
+    """What the watch sees to: nobody has looked at these for too long."""
+    for name in names:
+        rule = service.rules[name]
+        service.store.alerts.review(name, "payments", lambda at, now, rule=rule: review(at, rule, now), ("oncall",))
+
+
+def down(service: Service, slack: SlackStub) -> None:
+    """One rule is violated and told; then the database goes away, and nobody has looked for two hours."""
+    service.run(*MANY[:1])
+    service.clock.forward(400)
+    service.run(*MANY[1:], outcome=Outcome.HELD)
+    deliver(service)
+    assert "Violated: rule_00" in slack.conversation()[0].seen
+    service.clock.forward(7200)
+    service.run(outcome=Outcome.ERRORED)
+
+
+def test_a_database_that_is_down_is_one_message_that_is_edited_as_more_join_and_as_they_end(
+    world: Service, slack: SlackStub
+) -> None:
+    """Semantics 7.4: invariants go stale one after the other. No violation is in it, and none is hidden by it."""
+    down(world, slack)
+    for place, names in enumerate((*((name,) for name in MANY[:6]), MANY[6:]), 1):
+        unchecked(world, *names)
+        assert deliver(world) == len(names)
+        violation, message = slack.conversation()
+        assert all(name in message.seen for name in names)
+        if place > 1:
+            assert message.seen.startswith(f"⚫ payments: {place if place < 7 else 40} unchecked")
+        world.clock.forward(20)
+    assert "no replica of it can be asked" in message.seen
+    assert slack.replies(message) == []
+    assert message.edits == 6
+    assert "Violated: rule_00" in violation.seen
     assert world.store.alerts.find_open("rule_00")
+    world.clock.forward(400)
+    world.run(*MANY[:39], outcome=Outcome.HELD)
+    while deliver(world):
+        pass
+    message = slack.conversation()[1]
+    assert message.seen.startswith("⚫ payments: 1 unchecked, 39 looked at again")
+    assert slack.replies(message) == []
+    world.clock.forward(400)
+    world.run(MANY[39])
+    while deliver(world):
+        pass
+    # The violation of the last one is a message of its own.
+    _, message, last = slack.conversation()
+    assert message.seen.startswith("🔵 payments: all 40 looked at again (recovered)")
+    assert "it is violated, 1 counted" in message.seen
+    assert "Violated: rule_39" in last.seen
+    [reply] = slack.replies(message)
+    assert "all 40 looked at again" in reply.seen
+    assert world.states().count("unchecked sent") == world.states().count("recovered sent") == 40
+
+
+@pytest.mark.parametrize("world", [hook], indirect=True)
+def test_where_nothing_can_be_edited_a_database_that_is_down_is_told_now_and_then(
+    world: Service, slack: SlackStub
+) -> None:
+    """Semantics 7.4: the first at once, what joins together, and the last end at once."""
+    down(world, slack)
+    told = len(slack.messages)
+    for at in range(0, 40, 5):
+        unchecked(world, *MANY[at : at + 5])
+        deliver(world)
+        world.clock.forward(100)
+    assert [one.seen.partition("\n")[0] for one in slack.messages[told:]] == [
+        "⚫ payments: 5 unchecked",
+        "⚫ payments: 20 unchecked",
+        "⚫ payments: 35 unchecked",
+    ]
+    world.clock.forward(300)
+    deliver(world)
+    assert slack.messages[-1].seen.startswith("⚫ payments: 40 unchecked")
+    world.run(outcome=Outcome.HELD)
+    while deliver(world):
+        pass
+    [over] = [one.seen for one in slack.messages if one.seen.startswith("🔵")]
+    assert over.startswith("🔵 payments: all 40 looked at again")
+    assert len(slack.messages) == told + 6  # with the end of the violation
+    assert {one.split()[1] for one in world.states()} == {"sent"}
+
+
+def test_an_outage_s_message_that_somebody_deleted_is_posted_anew_with_all_that_stand_in_it(
+    world: Service, slack: SlackStub
+) -> None:
+    down(world, slack)
+    unchecked(world, *MANY[:3])
+    deliver(world)
+    slack.answer_next(Answer(200, "message_not_found"))
+    unchecked(world, *MANY[3:5])
+    deliver(world)
+    assert slack.conversation()[-1].seen.startswith("⚫ payments: 5 unchecked")
+    assert len(slack.conversation()) == 3
+    # From then on the new one is kept up to date, also by those that were told before.
+    world.run(*MANY[:1], outcome=Outcome.HELD)
+    while deliver(world):
+        pass
+    assert slack.conversation()[-1].seen.startswith("⚫ payments: 4 unchecked, 1 looked at again")
+    assert len(slack.conversation()) == 3
+
+
+def test_what_somebody_does_to_one_of_them_is_told_in_the_thread(world: Service, slack: SlackStub) -> None:
+    down(world, slack)
+    unchecked(world, *MANY[:3])
+    deliver(world)
+    [first, *_] = [one for one in world.store.alerts.list(limit=99) if one.subject is Subject.HEALTH]
+    world.store.alerts.step(
+        first.id, lambda at, now: acknowledge(at, "alice", "alice (token)", now), ("oncall",), "alice (token)", "ack"
+    )
+    deliver(world)
+    message = slack.conversation()[-1]
+    assert message.seen.startswith("⚫ payments: 3 unchecked")
+    assert "acknowledged by" in message.seen
+    [reply] = slack.replies(message)
+    assert f"{first.invariant} · acknowledged" in reply.seen.replace("*", "")
+
+
+def test_an_outage_whose_instance_died_is_told_again_whole_and_says_so(world: Service, slack: SlackStub) -> None:
+    """Semantics 7.3; while it is claimed, nobody else tells of the database."""
+    down(world, slack)
+    unchecked(world, *MANY[:3])
+    claimed = world.store.outbox.claim(
+        instance="dead", limit=3, ttl=timedelta(seconds=30), notifiers=["oncall"], gathering=["oncall"]
+    )
+    assert len(claimed) == 3
+    unchecked(world, *MANY[3:5])
+    assert deliver(world, "b") == 0
+    world.clock.forward(31)
+    assert deliver(world, "b") == 5
+    assert "may be a repeat" in slack.conversation()[-1].seen
+    assert slack.conversation()[-1].seen.startswith("⚫ payments: 5 unchecked")
+
+
+def test_an_answer_that_came_too_late_is_corrected_to_the_newest_state_of_the_database(
+    world: Service, slack: SlackStub
+) -> None:
+    """Semantics 7.3: edits converge."""
+    down(world, slack)
+    unchecked(world, *MANY[:2])
+    deliver(world)
+    unchecked(world, MANY[2])
+    late = threading.Event()
+    slack.answer_next(Answer(until=late))
+    slow = world.delivery("slow")
+    assert slow.round() == 1
+    slack.wait_until(lambda stub: len(stub.calls) == 3)
+    world.clock.forward(31)
+    unchecked(world, *MANY[3:5])
+    while deliver(world, "b"):
+        pass
+    assert slack.conversation()[-1].seen.startswith("⚫ payments: 5 unchecked")
+    late.set()
+    assert slow.wait_until_idle(60)
+    assert slack.conversation()[-1].seen.startswith("⚫ payments: 5 unchecked")
+    assert slack.conversation()[-1].edits == 3
+
+
+def test_instances_that_claim_at_once_tell_of_a_database_in_one_message(
+    tmp_path: Path, postgres_url: str, slack: SlackStub
+) -> None:
+    """On a PostgreSQL store: only one of them claims what stands in one message, however they race."""
+    service = Service(tmp_path, MANY, {"oncall": bot(slack)}, lease=30, store_url=postgres_url)
+    others = [open_store(postgres_url, clock=service.clock) for _ in range(2)]
+    try:
+        service.clock.forward(7200)
+        for round_, names in enumerate((MANY[:9], MANY[9:18], MANY[18:27], MANY[27:36])):
+            unchecked(service, *names)
+            start = threading.Barrier(2)
+
+            def claim(number: int, start: threading.Barrier = start) -> list[OwedMessage]:
+                start.wait(20)
+                return list(
+                    others[number].outbox.claim(
+                        instance=str(number),
+                        limit=3,
+                        ttl=timedelta(seconds=30),
+                        notifiers=["oncall"],
+                        gathering=["oncall"],
+                        editing=["oncall"],
+                    )
+                )
+
+            with ThreadPoolExecutor(2) as pool:
+                one, other = pool.map(claim, (0, 1))
+            claimed = one or other
+            assert not (one and other)
+            assert sorted(at.episode.invariant for at in claimed) == list(names)
+            assert {at.dark for at in claimed} == {"payments"}
+            assert len(claimed[0].beside) == 9 * round_
+            thread = Thread("C1", "17.1")
+            assert service.store.outbox.mark_all([at.message for at in claimed], Delivered(thread)) == 9
+            assert len(service.store.outbox.standing_at("oncall", thread, "payments")) == 9 * (round_ + 1)
+    finally:
+        for store in others:
+            store.close()
+        service.close()
+
+
+def test_many_databases_that_go_dark_at_once_share_a_message(tmp_path: Path, slack: SlackStub) -> None:
+    """A whole rack: one message for each of them would be a flood."""
+    service = Service(tmp_path, MANY[:12], {"oncall": bot(slack)}, lease=30, databases=6)
+    try:
+        service.clock.forward(7200)
+        for name in MANY[:12]:
+            rule = service.rules[name]
+            service.store.alerts.review(
+                name, rule.databases[0], lambda at, now, rule=rule: review(at, rule, now), ("oncall",)
+            )
+        assert deliver(service) == 12
+        [message] = slack.messages
+        assert "12 unchecked" in message.seen
+        # What follows is told database by database again.
+        service.run(outcome=Outcome.HELD)
+        while deliver(service):
+            pass
+        assert len(slack.messages) == 7
+        assert "all 2 looked at again" in slack.messages[-1].seen
+    finally:
+        service.close()
 
 
 def test_no_parcel_of_a_group_is_lost_to_a_kind_that_fails_for_some(world: Service, slack: SlackStub) -> None:
     """Each is marked by its own key."""
 
     class Failing(EachAlone):
+        edits, deliver_outage, redraw_outage = False, print, print
+
         def __init__(self) -> None:
             super().__init__(bot(slack))
 

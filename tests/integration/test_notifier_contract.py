@@ -12,9 +12,21 @@ from typing import Any
 import pytest
 
 from holdtrue.errors import SettingsRefused
-from holdtrue.model import Delivered, Mark, NotifierConfig, Outcome, Parcel, Reason, Sample, Secret, Undelivered
+from holdtrue.model import (
+    Delivered,
+    Ending,
+    Mark,
+    NotifierConfig,
+    Outcome,
+    Parcel,
+    Reason,
+    Sample,
+    Secret,
+    Subject,
+    Undelivered,
+)
 from holdtrue.notifiers import KINDS as OFFERED
-from holdtrue.notifiers import Gathering, Notifier, build_notifier, build_state_keeper
+from holdtrue.notifiers import Gathering, Notifier, Outage, build_notifier, build_state_keeper
 from scenes.told import EPISODE, KINDS, RESOLVED, UNCHECKED, Stand, notifier_at, parcel, standing
 from servers.stalling import stalling
 from telling import Service
@@ -235,6 +247,44 @@ def test_many_alerts_are_one_message_that_leaves_none_out(gathering: tuple[Stand
     assert "Bcc" not in told
 
 
+def test_a_database_that_is_down_is_one_message_as_its_alerts_join_and_end(gathering: tuple[Stand, Gathering]) -> None:
+    """Semantics 7.4: how many are unchecked, and at the end that all were looked at, with what was found then."""
+    stand, notifier = gathering
+    down = [
+        parcel(
+            replace(UNCHECKED, id=number, invariant=f"rule_{number}"), Reason.UNCHECKED, detail="no good run for 31m"
+        )
+        for number in range(1, 61)
+    ]
+    first = notifier.deliver_outage(Outage("payments", tuple(down[:59]), unreachable=True))
+    assert isinstance(first, Delivered)
+    posts = len(stand.told())
+    joined = notifier.deliver_outage(Outage("payments", (down[59],), tuple(down[:59]), first.thread, unreachable=True))
+    assert isinstance(joined, Delivered)
+    assert joined.thread == first.thread
+    assert len(stand.told()) == posts + (not notifier.edits)
+    told = "\n".join(stand.told())
+    assert "60" in told
+    assert "no replica of it can be asked" in told or "unreachable" in told
+    over = [
+        parcel(
+            replace(RESOLVED, subject=Subject.HEALTH, ending=Ending.RECOVERED, id=number, invariant=f"rule_{number}"),
+            Reason.RECOVERED,
+            detail="looked again after 2h: it is violated, 3 counted",
+        )
+        for number in range(1, 61)
+    ]
+    last = notifier.deliver_outage(Outage("payments", tuple(over[:2]), tuple(over[2:]), first.thread))
+    assert isinstance(last, Delivered)
+    assert "ooked at again (recovered)" in stand.told()[-1]
+    assert "it is violated, 3 counted" in stand.told()[-1]
+    before = len(stand.told())
+    assert isinstance(notifier.redraw_outage(Outage("payments", (), tuple(over), first.thread)), Delivered)
+    assert len(stand.told()) == before
+    stand.trouble("busy")
+    assert isinstance(notifier.deliver_outage(Outage("payments", tuple(over))), Undelivered)
+
+
 def test_a_shared_message_that_is_told_again_says_so(gathering: tuple[Stand, Gathering]) -> None:
     """Semantics 7.3."""
     stand, notifier = gathering
@@ -271,10 +321,14 @@ def test_hostile_texts_of_many_alerts_stay_text_and_within_every_limit(gathering
             for one in many()
         ]
         assert isinstance(notifier.deliver_group(found, {text}), Delivered)
-    assert len(stand.told()) == len(HOSTILE) + 1
+        unseen = tuple(one for one in found if one.episode.subject is Subject.HEALTH)
+        assert isinstance(
+            notifier.deliver_outage(Outage(text, unseen, tuple(found[2::3]), unreachable=True)), Delivered
+        )
+    assert len(stand.told()) == 2 * len(HOSTILE) + 2
     for told in stand.told():
         assert "\x1b" not in told or stand.notifier.kind == "webhook"
-        assert all(str(number) in told for number in range(1, 51))
+        assert all(str(number) in told for number in range(1, 51, 3))
 
 
 @pytest.mark.parametrize(

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdtrue.model import AlertState, Episode, Event, Mark, Message, MessageState, Parcel, Reason, Subject
+from holdtrue.model import AlertState, Episode, Event, Mark, Message, MessageState, Parcel, Reason, Subject, Thread
 from holdtrue.notifiers.slack_digest import digest
-from holdtrue.store.gathering import ALONE, MOST, WINDOW, Opening, gather
+from holdtrue.store.gathering import ALONE, MOST, UPDATE_EVERY, WINDOW, Due, Opening, Unseen, due_of, gather
 from servers.slack import problems_of
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 
 
-def opening(number: int, seconds: float = 0, subject: Subject = Subject.VIOLATION, database: str = "shop") -> Opening:
-    return Opening(number, NOW + timedelta(seconds=seconds), subject, database)
+def opening(number: int, seconds: float = 0) -> Opening:
+    return Opening(number, NOW + timedelta(seconds=seconds))
 
 
 def test_a_few_go_alone_and_more_share_one_message() -> None:
@@ -31,24 +33,86 @@ def test_those_told_lately_count_too_and_one_alone_is_never_a_group() -> None:
     assert gather([opening(7)], 100) == ()
 
 
-def test_several_unchecked_of_one_database_are_one_message_beside_violations_that_go_alone() -> None:
+THREAD = Thread("C1", "17.1")
+
+
+def unseen(number: int, *, told: float | None = None, waiting: Reason | None = None, **more: Any) -> Unseen:
+    told_at = None if told is None else NOW - timedelta(seconds=told)
+    return Unseen(number, **{"open": True, **more}, told_at=told_at, waiting=frozenset([waiting] if waiting else []))
+
+
+def claims(members: list[Unseen], *, edits: bool) -> list[tuple[int, ...]]:
+    return [one.claims for one in due_of(members, edits=edits, now=NOW)]
+
+
+@pytest.mark.parametrize("edits", [True, False])
+def test_all_that_is_unchecked_of_a_database_is_told_at_once_and_together(edits: bool) -> None:
+    found = [unseen(one, waiting=Reason.UNCHECKED) for one in range(60)]
+    [due] = due_of(found, edits=edits, now=NOW)
+    assert due == Due(tuple(range(60)), (), None, first=True)
+
+
+def test_who_joins_later_stands_in_the_message_of_those_that_are_open() -> None:
     found = [
-        opening(1),
-        opening(2, 1, Subject.HEALTH),
-        opening(3, 2, Subject.HEALTH, "other"),
-        opening(4, 3, Subject.HEALTH),
+        unseen(1, told=1, thread=THREAD, open=False),
+        unseen(2, told=1, thread=THREAD),
+        unseen(3, waiting=Reason.UNCHECKED),
     ]
-    assert gather(found, 0) == (2, 4)
+    assert due_of(found, edits=True, now=NOW) == (Due((3,), (1, 2), THREAD, first=False),)
+    over = [unseen(1, told=1, thread=THREAD, open=False), unseen(3, waiting=Reason.UNCHECKED)]
+    # An outage that is over is not written on.
+    assert due_of(over, edits=True, now=NOW) == (Due((3,), (), None, first=True),)
+
+
+@pytest.mark.parametrize("reason", [Reason.UNCHECKED, Reason.RECOVERED])
+def test_where_nothing_can_be_edited_what_joins_and_what_ends_is_gathered(reason: Reason) -> None:
+    told = UPDATE_EVERY.total_seconds()
+    waiting = unseen(2, told=9 if reason is Reason.RECOVERED else None, waiting=reason, open=reason is Reason.UNCHECKED)
+    assert claims([unseen(1, told=told - 1), waiting], edits=True) == [(2,)]
+    assert claims([unseen(1, told=told - 1), waiting], edits=False) == []
+    assert claims([unseen(1, told=told), replace(waiting, told_at=None)], edits=False) == [(2,)]
+
+
+@pytest.mark.parametrize("edits", [True, False])
+def test_the_last_end_and_what_somebody_did_are_told_at_once_and_reminders_together(edits: bool) -> None:
+    assert claims([unseen(1, told=1, waiting=Reason.RECOVERED, open=False)], edits=edits) == [(1,)]
+    assert claims([unseen(1, told=1), unseen(2, told=1, waiting=Reason.ACKNOWLEDGED)], edits=edits) == [(2,)]
+    assert claims([unseen(1, told=1), unseen(2, told=86_400, waiting=Reason.REMINDER)], edits=edits) == []
+    assert claims([unseen(1, told=999), unseen(2, told=86_400, waiting=Reason.REMINDER)], edits=edits) == [(2,)]
+
+
+def test_while_something_of_it_is_on_its_way_nothing_else_of_it_goes() -> None:
+    held = replace(unseen(1, waiting=Reason.UNCHECKED), held=True)
+    assert claims([held, unseen(2, waiting=Reason.UNCHECKED)], edits=True) == []
 
 
 @given(
-    st.lists(st.tuples(st.floats(0, 90), st.sampled_from(Subject), st.sampled_from(["a", "b"])), max_size=120),
-    st.integers(0, 9),
+    st.lists(
+        st.builds(
+            Unseen,
+            st.integers(1, 99),
+            st.booleans(),
+            st.sampled_from([None, THREAD, Thread("C1", "17.2")]),
+            st.none() | st.integers(0, 900).map(lambda one: NOW - timedelta(seconds=one)),
+            st.frozensets(st.sampled_from(Reason), max_size=2),
+        ),
+        max_size=9,
+        unique_by=lambda one: one.episode,
+    ),
+    st.booleans(),
 )
-def test_a_group_is_a_part_of_what_is_owed_within_the_window(
-    given_: list[tuple[float, Subject, str]], lately: int
-) -> None:
-    openings = [opening(number, *one) for number, one in enumerate(given_)]
+def test_nothing_of_a_database_waits_for_ever_and_nothing_is_told_twice(members: list[Unseen], edits: bool) -> None:
+    now = [number for due in due_of(members, edits=edits, now=NOW) for number in due.claims]
+    later = [number for due in due_of(members, edits=edits, now=NOW + UPDATE_EVERY) for number in due.claims]
+    waiting = sorted(one.episode for one in members if one.waiting)
+    assert len(set(now)) == len(now)
+    assert set(now) <= set(waiting)
+    assert sorted(later) == waiting
+
+
+@given(st.lists(st.floats(0, 90), max_size=120), st.integers(0, 9))
+def test_a_group_is_a_part_of_what_is_owed_within_the_window(given_: list[float], lately: int) -> None:
+    openings = [opening(number, one) for number, one in enumerate(given_)]
     found = gather(openings, lately)
     at = {one.episode: one.owed_at for one in openings}
     assert len(set(found)) == len(found) <= MOST

@@ -14,10 +14,11 @@ from typing import Final
 from holdtrue.errors import SettingsRefused
 from holdtrue.model import Delivered, NotifierConfig, Parcel, Thread, Undelivered
 from holdtrue.notifiers.connecting import Line, tls_of
-from holdtrue.notifiers.email_list import list_of
+from holdtrue.notifiers.email_list import list_identity, list_of, outage_mail
 from holdtrue.notifiers.email_texts import identity, message_of
 from holdtrue.notifiers.notifier import MAY_HAVE_ARRIVED, Notifier
 from holdtrue.notifiers.options import secret_of, text_of
+from holdtrue.notifiers.outages import Outage
 
 TIME_LIMIT: Final = 30.0
 PORTS: Final = {"starttls": 587, "tls": 465, "none": 25}
@@ -77,6 +78,7 @@ class Email:
     """Sends each event to all recipients as one message, and many at once as one list."""
 
     kind = "email"
+    edits = False
 
     def __init__(self, name: str, server: Server, sender: str, to: tuple[str, ...]) -> None:
         """Send from ``sender`` by ``server``."""
@@ -103,6 +105,18 @@ class Email:
     def deliver_group(self, parcels: Sequence[Parcel], unreachable: Collection[str]) -> Delivered | Undelivered:
         """Send one message that lists them all."""
         return self._told(lambda: list_of(parcels, unreachable, sender=self._sender, to=self._to), None)
+
+    def deliver_outage(self, outage: Outage) -> Delivered | Undelivered:
+        """Send what is known of the database now, in the thread of the message about it."""
+        root = outage.thread.reference if outage.thread is not None else ""
+        return self._told(
+            lambda: outage_mail(outage, sender=self._sender, to=self._to, root=root),
+            Thread("", root or list_identity(outage.news, self._sender)),
+        )
+
+    def redraw_outage(self, outage: Outage) -> Delivered | Undelivered:
+        """Nothing, as `redraw`."""
+        return Delivered(outage.thread, "an e-mail cannot be edited")
 
     def _told(self, write: Callable[[], EmailMessage], thread: Thread | None) -> Delivered | Undelivered:
         try:

@@ -10,6 +10,7 @@ from html import escape
 from holdtrue.model import Parcel
 from holdtrue.notifiers.email_texts import SUBJECT_LIMIT, addressed, filled, fitted, identity, is_address
 from holdtrue.notifiers.gathered import Gathered, gathered
+from holdtrue.notifiers.outages import Outage, line_of
 from holdtrue.notifiers.wording import is_test, sentence
 
 _LINE_LIMIT = 500
@@ -26,6 +27,34 @@ def list_of(
     message = addressed(about, sender, to, parcels[0].now, list_identity(parcels, sender))
     message["X-Holdtrue-Reason"] = "many"
     return filled(message, _text(seen), _html(seen))
+
+
+def outage_mail(outage: Outage, *, sender: str, to: tuple[str, ...], root: str) -> EmailMessage:
+    """What is known of a database that nobody could look at; ``root`` is the identity of the first message about it."""
+    about = fitted(outage.headline, SUBJECT_LIMIT)
+    identity_ = list_identity(outage.news, sender)
+    message = addressed(f"Re: {about}" if root else about, sender, to, outage.now, identity_)
+    if root:
+        message["In-Reply-To"] = root
+        message["References"] = root
+    message["X-Holdtrue-Reason"] = "outage"
+    seen = (*outage.unchecked, *outage.ended)
+    lines = [fitted(outage.headline, _LINE_LIMIT), "", f"{fitted(outage.database, 80)}: {outage.sentence}", ""]
+    for one in seen:
+        page = f": {one.page_url}" if is_address(one.page_url) else ""
+        lines += [_member(one), f"  Alert {one.episode.id}{page}"]
+    items = [f"<li>{escape(_member(one))}<br>{_link(one)}</li>" for one in seen]
+    html = [
+        f"<h2>{escape(fitted(outage.headline, _LINE_LIMIT))}</h2>",
+        f"<p>{escape(outage.sentence)}</p>",
+        *("<ul>", *items, "</ul>"),
+        *(f"<p><small>{escape(note)}</small></p>" for note in outage.notes),
+    ]
+    return filled(message, "\n".join([*lines, "", *outage.notes, ""]), _page_of(html))
+
+
+def _member(parcel: Parcel) -> str:
+    return fitted(f"{parcel.episode.invariant} · {line_of(parcel)}", _LINE_LIMIT)
 
 
 def list_identity(parcels: Sequence[Parcel], sender: str) -> str:
@@ -59,6 +88,10 @@ def _html(seen: Gathered) -> str:
         parts += _items(blind.parcels)
     parts += _items(seen.ended)
     parts += [f"<p><small>{escape(note)}</small></p>" for note in seen.notes]
+    return _page_of(parts)
+
+
+def _page_of(parts: Sequence[str]) -> str:
     return "<!doctype html>\n<html><body>\n" + "\n".join(parts) + "\n</body></html>\n"
 
 
@@ -70,6 +103,9 @@ def _items(parcels: Sequence[Parcel]) -> list[str]:
 
 def _item(parcel: Parcel) -> str:
     now = f"<br>Now: {escape(fitted(parcel.health_sentence, _LINE_LIMIT))}" if parcel.health_sentence else ""
+    return f"{escape(fitted(sentence(parcel), _LINE_LIMIT))}{now}<br>{_link(parcel)}"
+
+
+def _link(parcel: Parcel) -> str:
     name = f"Alert {parcel.episode.id}"
-    page = f'<a href="{escape(parcel.page_url)}">{name}</a>' if is_address(parcel.page_url) else name
-    return f"{escape(fitted(sentence(parcel), _LINE_LIMIT))}{now}<br>{page}"
+    return f'<a href="{escape(parcel.page_url)}">{name}</a>' if is_address(parcel.page_url) else name

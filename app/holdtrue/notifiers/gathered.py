@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from holdtrue.model import Mark, Parcel, Subject
@@ -36,9 +36,14 @@ class Gathered:
         return (*self.broken, *(parcel for one in self.blind for parcel in one.parcels), *self.ended)
 
 
+def by_rank(parcels: Iterable[Parcel]) -> list[Parcel]:
+    """The most severe first, then by name."""
+    return sorted(parcels, key=lambda one: (_RANK.get(one.episode.severity, 9), one.episode.invariant, one.episode.id))
+
+
 def gathered(parcels: Sequence[Parcel], unreachable: Collection[str] = ()) -> Gathered:
     """Put them in order. ``unreachable`` are the databases of which no replica can be asked."""
-    seen = sorted(parcels, key=lambda one: (_RANK.get(one.episode.severity, 9), one.episode.invariant, one.episode.id))
+    seen = by_rank(parcels)
     going = [one for one in seen if one.episode.open]
     broken = [one for one in going if one.episode.subject is Subject.VIOLATION]
     unseen = [one for one in going if one.episode.subject is not Subject.VIOLATION]
@@ -65,5 +70,11 @@ def reason_of(parcel: Parcel) -> str:
 
 
 def _blind(unseen: Sequence[Parcel], database: str, unreachable: Collection[str]) -> Blind:
-    why = "no replica of it can be asked" if database in unreachable else "nobody has looked for too long"
-    return Blind(database, why, tuple(one for one in unseen if one.episode.database == database))
+    return Blind(
+        database, why_blind(database in unreachable), tuple(one for one in unseen if one.episode.database == database)
+    )
+
+
+def why_blind(unreachable: bool) -> str:
+    """Why alerts of a database are unchecked."""
+    return "no replica of it can be asked" if unreachable else "nobody has looked for too long"

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol, runtime_checkable
 
 from holdtrue.model import Delivered, Parcel, Undelivered
+from holdtrue.notifiers.outages import Outage
 
 MAY_HAVE_ARRIVED = "it may have arrived"
 """Ends the sentence of a failure after which nobody knows: the next attempt is marked as a possible repeat."""
@@ -50,10 +51,23 @@ class Gathering(Protocol):
     A kind without it, such as one that opens an incident for each episode, is given every parcel by itself.
     """
 
+    @property
+    def edits(self) -> bool:
+        """Whether what it told can be edited: then the message about a database is kept up to date at once."""
+        ...
+
     def deliver_group(self, parcels: Sequence[Parcel], unreachable: Collection[str]) -> Delivered | Undelivered:
         """Tell of all of them at once: every one, none cut off.
 
         What follows in one of the episodes is told by itself, so no thread is given back. ``unreachable`` are the databases
         of which no replica can be asked.
         """
+        ...
+
+    def deliver_outage(self, outage: Outage) -> Delivered | Undelivered:
+        """Tell the news of the one message about a database, and show all that stands in it as it is now."""
+        ...
+
+    def redraw_outage(self, outage: Outage) -> Delivered | Undelivered:
+        """Show that message as it is now, without telling anybody again; see `Notifier.redraw`."""
         ...

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from holdtrue.errors import SettingsRefused
 from holdtrue.model import Delivered, NotifierConfig, Parcel, Reason, Thread, Undelivered
 from holdtrue.notifiers.notifier import Notifier
 from holdtrue.notifiers.options import secret_of, text_of
+from holdtrue.notifiers.outages import Outage
 from holdtrue.notifiers.posting import (
     TIME_LIMIT,
     Answer,
@@ -21,7 +23,7 @@ from holdtrue.notifiers.posting import (
     retry_after,
 )
 from holdtrue.notifiers.slack_blocks import Content, main_message, reply, text_alone
-from holdtrue.notifiers.slack_digest import digest
+from holdtrue.notifiers.slack_digest import digest, outage_message, outage_reply
 
 _CODE = re.compile(r"[a-z0-9_]{1,64}")
 _REFUSED_CONTENT = {"invalid_blocks", "invalid_blocks_format", "msg_too_long", "invalid_payload", "msg_blocks_too_long"}
@@ -94,6 +96,7 @@ class SlackBot:
     """Speaks with a bot token of the scope ``chat:write``."""
 
     kind = "slack"
+    edits = True
 
     def __init__(
         self, name: str, token: Callable[[], str], channel: str, *, api_url: str, time_limit: float = TIME_LIMIT
@@ -122,34 +125,59 @@ class SlackBot:
 
         return _as_data(post)
 
+    def deliver_outage(self, outage: Outage) -> Delivered | Undelivered:
+        """Post the message about the database, or edit it; what is more than a number is told in its thread."""
+        return _as_data(lambda: self._tell_outage(outage))
+
+    def redraw_outage(self, outage: Outage) -> Delivered | Undelivered:
+        """Edit the message about the database, if there is one."""
+        thread = outage.thread
+        if thread is None:
+            return Delivered()
+        return _as_data(lambda: self._edit(None, thread, outage_message(outage)))
+
     def redraw(self, parcel: Parcel) -> Delivered | Undelivered:
         """Edit the episode's message, if there is one."""
         thread = parcel.thread
         if thread is None:
             return Delivered()
-        return _as_data(lambda: self._edit(parcel, thread))
+        return _as_data(lambda: self._edit(parcel, thread, main_message(parcel)))
 
     def _deliver(self, parcel: Parcel) -> Delivered:
-        thread, note = parcel.thread, ""
+        shout = parcel.event.reason in _SHOUTED
+        return self._told(parcel, parcel.thread, main_message(parcel), reply(parcel), shout=shout)
+
+    def _tell_outage(self, outage: Outage) -> Delivered:
+        answer = outage_reply(outage) if outage.loud else None
+        shout = any(one.event.reason in _SHOUTED for one in outage.loud)
+        told = self._told(None, outage.thread, outage_message(outage), answer, shout=shout)
+        return replace(told, note=told.note or f"in the one message about {outage.database}")
+
+    def _told(
+        self, parcel: Parcel | None, thread: Thread | None, whole: Content, answer: Content | None, *, shout: bool
+    ) -> Delivered:
+        note = ""
         if thread is not None:
             try:
                 # The edit first: it may be repeated; the answer in the thread ends the delivery.
-                self._edit(parcel, thread)
-                self._post(parcel, reply(parcel), thread=thread)
+                self._edit(parcel, thread, whole)
+                if answer is not None:
+                    self._post(parcel, answer, thread=thread, shout=shout)
                 return Delivered(thread)
             except _Refusal as refusal:
                 if refusal.code not in _GONE:
                     raise
                 note = f"the former message is gone ({refusal.code}): posted anew"
-        return Delivered(self._post(parcel, main_message(parcel)), note)
+        return Delivered(self._post(parcel, whole), note)
 
-    def _edit(self, parcel: Parcel, thread: Thread) -> Delivered:
-        content = main_message(parcel)
+    def _edit(self, parcel: Parcel | None, thread: Thread, content: Content) -> Delivered:
         target = {"channel": thread.channel, "ts": thread.reference, "link_names": False}
         self._call("chat.update", parcel, content, target)
         return Delivered(thread)
 
-    def _post(self, parcel: Parcel, content: Content, *, thread: Thread | None = None) -> Thread:
+    def _post(
+        self, parcel: Parcel | None, content: Content, *, thread: Thread | None = None, shout: bool = False
+    ) -> Thread:
         target: dict[str, Any] = {
             "channel": self._channel,
             "unfurl_links": False,
@@ -157,19 +185,20 @@ class SlackBot:
             "link_names": False,
         }
         if thread is not None:
-            shout = parcel.event.reason in _SHOUTED
             target |= {"channel": thread.channel, "thread_ts": thread.reference, "reply_broadcast": shout}
         answer = self._call("chat.postMessage", parcel, content, target)
         return Thread(str(answer.get("channel") or target["channel"]), str(answer.get("ts") or ""))
 
-    def _call(self, method: str, parcel: Parcel, content: Content, target: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _call(
+        self, method: str, parcel: Parcel | None, content: Content, target: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         try:
             return self._ask(method, {**target, "text": content.text, "blocks": list(content.blocks)})
         except _Refusal as refusal:
             if refusal.code not in _REFUSED_CONTENT:
                 raise
         # An empty list takes the blocks of an edited message away: else the old ones would stay over the new text.
-        return self._ask(method, {**target, "text": content.alone or text_alone(parcel), "blocks": []})
+        return self._ask(method, {**target, "text": _alone(content, parcel), "blocks": []})
 
     def _ask(self, method: str, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         headers = {"authorization": f"Bearer {self._token()}"}
@@ -190,6 +219,7 @@ class SlackWebhook:
     """Speaks through an incoming webhook: it can neither edit nor answer in a thread."""
 
     kind = "slack"
+    edits = False
 
     def __init__(self, name: str, url: Callable[[], str], *, time_limit: float = TIME_LIMIT) -> None:
         """Post to ``url``, which is a secret and is asked at each message."""
@@ -210,6 +240,14 @@ class SlackWebhook:
         content = digest(parcels, unreachable)
         return _as_data(lambda: self._deliver(parcels[0], content))
 
+    def deliver_outage(self, outage: Outage) -> Delivered | Undelivered:
+        """Post a message about the database as it is now."""
+        return _as_data(lambda: self._deliver(outage.news[0], outage_message(outage)))
+
+    def redraw_outage(self, outage: Outage) -> Delivered | Undelivered:  # noqa: ARG002 - as below
+        """Nothing, as `redraw`."""
+        return Delivered(note="an incoming webhook cannot edit")
+
     def redraw(self, parcel: Parcel) -> Delivered | Undelivered:  # noqa: ARG002 - there is nothing it could edit
         """Nothing: what was posted stays as it is."""
         return Delivered(note="an incoming webhook cannot edit")
@@ -220,7 +258,7 @@ class SlackWebhook:
         except _Refusal as refusal:
             if refusal.code not in _REFUSED_CONTENT:
                 raise
-            self._send(text=content.alone or text_alone(parcel), blocks=None)
+            self._send(text=_alone(content, parcel), blocks=None)
         return Delivered()
 
     def _send(self, *, text: str, blocks: list[dict[str, Any]] | None) -> None:
@@ -233,6 +271,11 @@ class SlackWebhook:
         word = answer.content.decode("utf-8", "replace").strip()
         if answer.status != 200 or word != "ok":
             raise _refusal_of(answer, word)
+
+
+def _alone(content: Content, parcel: Parcel | None) -> str:
+    """What is sent instead when Slack refuses the blocks."""
+    return content.alone or (text_alone(parcel) if parcel is not None else content.text)
 
 
 def _json(payload: Mapping[str, Any]) -> bytes:

@@ -14,10 +14,12 @@ from holdtrue.notifiers.addresses import is_internal
 from holdtrue.notifiers.connecting import tls_of
 from holdtrue.notifiers.notifier import Notifier
 from holdtrue.notifiers.options import text_of, wanted_secret
+from holdtrue.notifiers.outages import Outage
 from holdtrue.notifiers.posting import Posting, Unanswered, as_refusal, as_silence
 from holdtrue.notifiers.webhook_body import body_of, group_body_of, group_key_of, key_of, sign
 
 _WHO = "the webhook"
+_AT_ONCE = 50
 
 
 def build_webhook(config: NotifierConfig, environ: Mapping[str, str]) -> Notifier:
@@ -103,6 +105,8 @@ class Webhook:
 class GroupedWebhook(Webhook):
     """Posts many alerts at once as one body: only where the other side was made for that, since it has to read a list."""
 
+    edits = False
+
     def describe_limits(self) -> str:
         """What it cannot do."""
         return "a webhook may be told an event twice: it has to tell repeats by the key of each alert in a body"
@@ -110,3 +114,18 @@ class GroupedWebhook(Webhook):
     def deliver_group(self, parcels: Sequence[Parcel], unreachable: Collection[str]) -> Delivered | Undelivered:
         """Post one body that lists them all."""
         return self._post(lambda: group_body_of(parcels, unreachable), group_key_of(parcels), parcels[0].now)
+
+    def deliver_outage(self, outage: Outage) -> Delivered | Undelivered:
+        """Post the news about the database; what was told before is not told again."""
+        unreachable = (outage.database,) if outage.unreachable else ()
+        for start in range(0, len(outage.news), _AT_ONCE):
+            told = outage.news[start : start + _AT_ONCE]
+            answer = self.deliver_group(told, unreachable) if len(told) > 1 else self.deliver(told[0])
+            if isinstance(answer, Undelivered):
+                # Those before it are posted again, under the same keys.
+                return answer
+        return Delivered()
+
+    def redraw_outage(self, outage: Outage) -> Delivered | Undelivered:  # noqa: ARG002 - as `redraw`
+        """Nothing, as `redraw`."""
+        return Delivered(note="a webhook cannot take back what it was told")

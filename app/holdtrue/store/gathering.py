@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from holdtrue.model import Subject
+from holdtrue.model import Reason, Thread
 
 WINDOW = timedelta(seconds=30)
 ALONE = 5
@@ -21,24 +21,83 @@ class Opening:
 
     episode: int
     owed_at: datetime
-    subject: Subject
-    database: str
 
 
 def gather(openings: Sequence[Opening], told_lately: int) -> tuple[int, ...]:
     """The episodes that share the next message; none if each goes alone (semantics 7.4).
 
-    ``told_lately`` is how many were told alone within the window: a storm that comes in drops is one too. Several
-    ``unchecked`` of one database are one thing to a person, however few they are.
+    ``told_lately`` is how many were told alone within the window: a storm that comes in drops is one too.
     """
     ordered = sorted(openings, key=lambda one: (one.owed_at, one.episode))
-    if len(ordered) < 2:
-        return ()
     burst = [one for one in ordered if one.owed_at - ordered[0].owed_at <= WINDOW]
-    if len(burst) > 1 and len(burst) + told_lately > ALONE:
-        return tuple(one.episode for one in burst[:MOST])
-    blind: defaultdict[str, list[int]] = defaultdict(list)
-    for one in burst:
-        if one.subject is Subject.HEALTH:
-            blind[one.database].append(one.episode)
-    return next((tuple(ones[:MOST]) for ones in blind.values() if len(ones) > 1), ())
+    if len(burst) < 2 or len(burst) + told_lately <= ALONE:
+        return ()
+    return tuple(one.episode for one in burst[:MOST])
+
+
+UPDATE_EVERY = timedelta(minutes=5)
+"""How often at most a notifier that cannot edit is told that more of a database is unchecked, or less."""
+
+_ACTS = {Reason.ACKNOWLEDGED, Reason.UNACKNOWLEDGED}
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """An alert that nobody could look at, as one notifier knows it: where it was told, when last, and what waits to be told.
+
+    ``held``: something of it is on its way, or has to wait for its next try.
+    """
+
+    episode: int
+    open: bool
+    thread: Thread | None = None
+    told_at: datetime | None = None
+    waiting: frozenset[Reason] = frozenset()
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is told of a database now: ``claims`` have something to tell, ``beside`` stand in the same message."""
+
+    claims: tuple[int, ...]
+    beside: tuple[int, ...]
+    thread: Thread | None
+    first: bool
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        """All that stand in the message."""
+        return (*self.claims, *self.beside)
+
+
+def due_of(members: Sequence[Unseen], *, edits: bool, now: datetime) -> tuple[Due, ...]:
+    """The messages about one database that are due (semantics 7.4).
+
+    All of its ``unchecked`` stand in one message: who joins later joins the message of those that are open. Where it can be
+    edited, that disturbs nobody and is done at once. Elsewhere each change would be one more message: what joins or ends is
+    gathered, and the last end is told at once.
+    """
+    ordered = sorted(members, key=lambda one: one.episode)
+    root = next((one.thread for one in ordered if one.open and one.thread is not None), None)
+    groups: defaultdict[Thread | None, list[Unseen]] = defaultdict(list)
+    for one in ordered:
+        groups[one.thread or root].append(one)
+    found = []
+    for thread, ones in groups.items():
+        if _is_due(ones, edits=edits, now=now):
+            claims = tuple(one.episode for one in ones if one.waiting)
+            beside = tuple(one.episode for one in ones if not one.waiting)
+            found.append(Due(claims, beside, thread, all(one.told_at is None for one in ones)))
+    return tuple(found)
+
+
+def _is_due(ones: Sequence[Unseen], *, edits: bool, now: datetime) -> bool:
+    reasons = {reason for one in ones for reason in one.waiting}
+    if not reasons or any(one.held for one in ones):
+        return False
+    told = max((one.told_at for one in ones if one.told_at is not None), default=None)
+    if told is None or now - told >= UPDATE_EVERY or reasons & _ACTS or not any(one.open for one in ones):
+        return True
+    # An edit disturbs nobody; reminders that come one by one would.
+    return edits and reasons != {Reason.REMINDER}

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, or_, select, true, update
 
-from holdtrue.model import CANARY_OWNER, Delivered, Message, MessageState, Subject, Undelivered
+from holdtrue.model import CANARY_OWNER, Delivered, Message, MessageState, Subject, Thread, Undelivered
 from holdtrue.store import bodies, rows
 from holdtrue.store.among import among
 from holdtrue.store.bulk import update_many
 from holdtrue.store.canary import prove
 from holdtrue.store.columns import Values
 from holdtrue.store.engine import StoreEngine
-from holdtrue.store.gathering import MOST, WINDOW, Opening, gather
+from holdtrue.store.gathering import ALONE, MOST, WINDOW, Opening, gather
+from holdtrue.store.outages import due_outages
 from holdtrue.store.overtaking import Turn, Waiting, next_turn
 from holdtrue.store.records import Hold, OwedMessage
 from holdtrue.store.situations import EPISODES, known_of
 from holdtrue.store.tables import entries, episodes, events, messages, samples, threads
 
 NOTIFIER_LEFT = "the notifier left the catalog"
+
+_LOOKED_AT = episodes.c.subject != Subject.HEALTH.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,14 @@ class Outbox:
         ttl: timedelta,
         notifiers: Collection[str],
         gathering: Collection[str] = (),
+        editing: Collection[str] = (),
     ) -> tuple[OwedMessage, ...]:
         """Claim what is to be sent now, at most ``limit`` for each notifier, the longest owed first (semantics 7.3).
 
         Per (episode, notifier) one message is claimed at a time, and the newest: older ones become superseded, and their
-        reasons are the claimed one's ``overtook``. Of the ``gathering`` notifiers, which can tell of many episodes at once,
-        more than a few that begin together are claimed to share one message (semantics 7.4). What comes back
+        reasons are the claimed one's ``overtook``. The ``gathering`` notifiers can tell of many episodes at once: of these,
+        more than a few that begin together are claimed to share one message, and all that nobody could look at on one
+        database share its message (semantics 7.4), which the ``editing`` ones keep up to date. What comes back
         is what is true at the claim: episode, sample, thread.
         """
         if not notifiers or limit <= 0:
@@ -67,23 +72,41 @@ class Outbox:
             claimed: list[OwedMessage] = []
             for notifier in sorted(set(notifiers)):
                 claiming = _Claiming(instance, limit, now, now + ttl)
-                together = self._together(connection, notifier, now) if notifier in gathering else ()
-                found = self._claim(connection, notifier, claiming, together)
-                claimed += [replace(one, shares=found[0].message.id) for one in found] if together else found
+                if notifier not in gathering:
+                    claimed += self._claim(connection, notifier, claiming)
+                    continue
+                together = self._together(connection, notifier, now)
+                found = self._claim(connection, notifier, claiming, together, _LOOKED_AT)
+                claimed += _sharing(found) if together else found
+                claimed += self._outages(connection, notifier, claiming, edits=notifier in editing)
         self._hold("outbox.claim", "after")
         return tuple(claimed)
+
+    def _outages(self, connection: Connection, notifier: str, claiming: _Claiming, *, edits: bool) -> list[OwedMessage]:
+        """What nobody could look at: a message for each database, and one for all where many went dark at once."""
+        dues = due_outages(connection, notifier, edits=edits, now=claiming.now)
+        firsts = [one for one in dues if one.first and one.thread is None]
+        claimed: list[OwedMessage] = []
+        if len(firsts) > ALONE:
+            many = [episode for one in firsts for episode in one.claims][:MOST]
+            claimed += _sharing(self._claim(connection, notifier, claiming, many))
+            dues = tuple(one for one in dues if one not in firsts)
+        for due in dues[: claiming.limit]:
+            found = self._claim(connection, notifier, claiming, due.claims)
+            if len(due.all) == 1:
+                claimed += found
+                continue
+            beside = tuple(self._newest_told(connection, notifier, due.beside))
+            claimed += [
+                replace(one, dark=one.episode.database, beside=beside, thread=due.thread) for one in _sharing(found)
+            ]
+        return claimed
 
     def _together(self, connection: Connection, notifier: str, now: datetime) -> tuple[int, ...]:
         """The episodes that share the next message of this notifier; none if each goes alone."""
         openings = connection.execute(
-            select(
-                messages.c.episode_id,
-                func.min(messages.c.owed_at).label("owed_at"),
-                episodes.c.subject,
-                entries.c.database,
-            )
+            select(messages.c.episode_id, func.min(messages.c.owed_at).label("owed_at"))
             .join(episodes, episodes.c.id == messages.c.episode_id)
-            .join(entries, entries.c.id == episodes.c.entry_id)
             .outerjoin(
                 threads, and_(threads.c.episode_id == messages.c.episode_id, threads.c.notifier == messages.c.notifier)
             )
@@ -93,8 +116,9 @@ class Outbox:
                 threads.c.reference.is_(None),
                 # A proof is of a message of its own, and stands among no violations.
                 episodes.c.owner != CANARY_OWNER,
+                _LOOKED_AT,
             )
-            .group_by(messages.c.episode_id, episodes.c.subject, entries.c.database)
+            .group_by(messages.c.episode_id)
             .having(_free(now))
             .order_by(func.min(messages.c.owed_at), messages.c.episode_id)
             .limit(MOST)
@@ -111,20 +135,26 @@ class Outbox:
                 messages.c.state == MessageState.SENT.value,
                 messages.c.number == 1,
                 messages.c.owed_at > now - WINDOW,
+                _LOOKED_AT,
             )
         ).scalar_one()
-        found = [Opening(row.episode_id, row.owed_at, Subject(row.subject), row.database) for row in openings]
-        return gather(found, lately)
+        return gather([Opening(row.episode_id, row.owed_at) for row in openings], lately)
 
     def _claim(
-        self, connection: Connection, notifier: str, claiming: _Claiming, together: Collection[int]
+        self,
+        connection: Connection,
+        notifier: str,
+        claiming: _Claiming,
+        together: Collection[int] = (),
+        which: ColumnElement[bool] | None = None,
     ) -> list[OwedMessage]:
         now = claiming.now
         mine = and_(messages.c.state == MessageState.PENDING.value, messages.c.notifier == notifier)
         candidates = (
             connection.execute(
                 select(messages.c.episode_id)
-                .where(mine, among(messages.c.episode_id, together) if together else true())
+                .join(episodes, episodes.c.id == messages.c.episode_id)
+                .where(mine, among(messages.c.episode_id, together) if together else true() if which is None else which)
                 .group_by(messages.c.episode_id)
                 .having(_free(now))
                 .order_by(func.min(messages.c.owed_at), messages.c.episode_id)
@@ -161,13 +191,30 @@ class Outbox:
         if not sending:
             return []
         update_many(connection, messages, "id", [_claim_values(turn, claiming) for turn in sending.values()])
-        owed = self._describe(connection, notifier, {row.id: row for row in locked}, sending)
+        ids = [turn.send.id for turn in sending.values() if turn.send is not None]
+        owed = self._describe(connection, notifier, {row.id: row for row in locked}, ids)
         return sorted(owed, key=lambda one: (one.message.owed_at, one.message.id))
 
+    def _newest_told(self, connection: Connection, notifier: str, episode_ids: Sequence[int]) -> list[OwedMessage]:
+        """These episodes, with what was told of each last."""
+        if not episode_ids:
+            return []
+        newest = (
+            select(func.max(messages.c.id))
+            .where(
+                messages.c.notifier == notifier,
+                messages.c.state == MessageState.SENT.value,
+                among(messages.c.episode_id, episode_ids),
+            )
+            .group_by(messages.c.episode_id)
+        )
+        ids = connection.execute(newest).scalars().all()
+        found = {row.id: row for row in connection.execute(EPISODES.where(among(episodes.c.id, episode_ids)))}
+        return sorted(self._describe(connection, notifier, found, ids), key=lambda one: one.episode.id)
+
     def _describe(
-        self, connection: Connection, notifier: str, found: dict[int, Row[Any]], sending: dict[int, Turn]
+        self, connection: Connection, notifier: str, found: dict[int, Row[Any]], ids: Sequence[int]
     ) -> list[OwedMessage]:
-        ids = [turn.send.id for turn in sending.values() if turn.send is not None]
         described = connection.execute(
             select(messages, threads.c.channel, threads.c.reference)
             .outerjoin(
@@ -177,10 +224,10 @@ class Outbox:
         ).all()
         stories: dict[tuple[int, int], Row[Any]] = {
             (row.episode_id, row.number): row
-            for row in connection.execute(select(events).where(among(events.c.episode_id, list(sending))))
+            for row in connection.execute(select(events).where(among(events.c.episode_id, list(found))))
         }
-        known = known_of(connection, sorted({found[episode].entry_id for episode in sending}))
-        shown = [found[episode].last_run for episode in sending if found[episode].last_run is not None]
+        known = known_of(connection, sorted({row.entry_id for row in found.values()}))
+        shown = [row.last_run for row in found.values() if row.last_run is not None]
         found_samples = {
             row.run_id: row.body for row in connection.execute(select(samples).where(among(samples.c.run_id, shown)))
         }
@@ -223,23 +270,56 @@ class Outbox:
         An undelivered one is tried again at ``next_try_at``; without that, or when no retry can mend it, it is ``failed``
         and stays visible.
         """
+        return bool(self.mark_all([message], result, next_try_at))
+
+    def mark_all(
+        self,
+        claimed: Sequence[Message],
+        result: Delivered | Undelivered,
+        next_try_at: datetime | None = None,
+        beside: Sequence[int] = (),
+    ) -> int:
+        """Write what became of messages that were told as one, each under its own token; how many claims still stood.
+
+        ``beside`` are episodes that stand in the same message: it may have been posted anew.
+        """
         self._hold("outbox.mark", "before")
         with self._engine.write() as connection:
             now = self._engine.now(connection)
-            written = _write(connection, message, _outcome(result, next_try_at, now))
-            if written and isinstance(result, Delivered):
-                prove(connection, message, now)
+            outcome = _outcome(result, next_try_at, now)
+            written = [one for one in claimed if _write(connection, one, outcome)]
+            if isinstance(result, Delivered):
+                for one in written:
+                    prove(connection, one, now)
             if written and isinstance(result, Delivered) and result.thread is not None:
-                new = self._engine.upsert(threads).values(
-                    episode_id=message.episode,
-                    notifier=message.notifier,
-                    channel=result.thread.channel,
-                    reference=result.thread.reference,
-                )
-                same = {"channel": new.excluded.channel, "reference": new.excluded.reference}
-                connection.execute(new.on_conflict_do_update(index_elements=["episode_id", "notifier"], set_=same))
+                for episode in (*(one.episode for one in written), *beside):
+                    self._stand(connection, episode, claimed[0].notifier, result.thread)
         self._hold("outbox.mark", "after")
-        return written
+        return len(written)
+
+    def _stand(self, connection: Connection, episode: int, notifier: str, thread: Thread) -> None:
+        new = self._engine.upsert(threads).values(
+            episode_id=episode, notifier=notifier, channel=thread.channel, reference=thread.reference
+        )
+        same = {"channel": new.excluded.channel, "reference": new.excluded.reference}
+        connection.execute(new.on_conflict_do_update(index_elements=["episode_id", "notifier"], set_=same))
+
+    def standing_at(self, notifier: str, thread: Thread, database: str) -> tuple[OwedMessage, ...]:
+        """All that stand in the message about a database, with what was told of each last."""
+        with self._engine.read() as connection:
+            query = (
+                select(episodes.c.id)
+                .join(entries, entries.c.id == episodes.c.entry_id)
+                .join(threads, threads.c.episode_id == episodes.c.id)
+                .where(
+                    threads.c.notifier == notifier,
+                    threads.c.channel == thread.channel,
+                    threads.c.reference == thread.reference,
+                    entries.c.database == database,
+                    episodes.c.subject == Subject.HEALTH.value,
+                )
+            )
+            return tuple(self._newest_told(connection, notifier, connection.execute(query).scalars().all()))
 
     def give_back(self, message: Message, why: str, next_try_at: datetime) -> bool:
         """Let go of a claimed message that was not tried: its claim was no attempt; False if the claim was lost meanwhile.
@@ -256,6 +336,11 @@ class Outbox:
                     "next_try_at": next_try_at,
                 },
             )
+
+
+def _sharing(owed: Sequence[OwedMessage]) -> list[OwedMessage]:
+    """The same, as one message."""
+    return [replace(one, shares=owed[0].message.id) for one in owed]
 
 
 def _write(connection: Connection, message: Message, values: Values) -> bool:

@@ -179,7 +179,8 @@ class KeptEvidence:
 class OwedMessage:
     """A message claimed for sending, with what it is about, read at the moment of the claim.
 
-    Those that share one message (semantics 7.4) have one number in ``shares``; 0: it goes alone.
+    Those that share one message (semantics 7.4) have one number in ``shares``; 0: it goes alone. ``dark`` is the database
+    whose one message that is, and ``beside`` what stands in it already, as it was told last.
     """
 
     message: Message
@@ -189,6 +190,8 @@ class OwedMessage:
     thread: Thread | None
     standing: Standing
     shares: int = 0
+    dark: str = ""
+    beside: tuple[OwedMessage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
