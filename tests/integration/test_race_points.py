@@ -172,25 +172,6 @@ def test_a_schedule_that_does_not_end_is_a_timeout_and_leaves_nothing_behind(dat
     assert not [one for one in threading.enumerate() if one.name.startswith("party ")]
 
 
-def test_a_deadlock_is_broken_by_the_server_and_the_rule_alone_judges(database: BarrierDatabase) -> None:
-    def lock(first: str, second: str) -> None:
-        with database.engine.begin() as connection:
-            for table in (first, second):
-                connection.execute(text(f"LOCK TABLE {table} IN EXCLUSIVE MODE"))
-            duplicate.read_then_insert(connection)
-
-    report = race(
-        a=lambda: lock("refunds", "credit_log"),
-        b=lambda: lock("credit_log", "refunds"),
-        invariant=schema.ONE_SETTLED,
-        db=database,
-        hold=step(1),
-    ).play()
-    assert report.verdict is Verdict.HELD, report.show()
-    deadlocked = [one for one in report.judged if "DeadlockDetected (40P01)" in one.played.conflicts]
-    assert deadlocked
-
-
 def test_a_savepoint_that_is_rolled_back_gives_its_lock_back(database: BarrierDatabase) -> None:
     def run() -> None:
         with database.engine.begin() as connection:
