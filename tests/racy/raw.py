@@ -65,6 +65,20 @@ class Raw:
 
         self.work(body)
 
+    def duplicate_behind_a_named_lock(self) -> None:
+        """MariaDB's and MySQL's lock of a session."""
+
+        def body(cursor: Any) -> None:
+            cursor.execute(self.text("SELECT GET_LOCK(?, 10)"), ("refund.dsp_1",))
+            self._read_then_insert(cursor)
+            cursor.connection.commit()
+            cursor.execute(self.text("SELECT RELEASE_LOCK(?)"), ("refund.dsp_1",))
+
+        self.work(body)
+
+    def duplicate_ignored(self) -> None:
+        self.work(lambda cursor: cursor.execute(self.text(INSERT.replace("INSERT", "INSERT IGNORE")), ("dsp_1",)))
+
     def _read_then_insert(self, cursor: Any) -> None:
         cursor.execute(self.text(SETTLED), ("dsp_1",))
         if cursor.fetchone() is None:

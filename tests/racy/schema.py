@@ -20,6 +20,19 @@ CREATE TABLE disputes (id text PRIMARY KEY, account_id text NOT NULL REFERENCES 
 CREATE TABLE refunds (id integer PRIMARY KEY AUTOINCREMENT, dispute_id text NOT NULL REFERENCES disputes,
                       amount_eur integer NOT NULL, state text NOT NULL);
 """
+MARIADB = """
+CREATE TABLE accounts (id varchar(20) PRIMARY KEY, credit_balance_eur decimal(12,2) NOT NULL, version int NOT NULL DEFAULT 0);
+CREATE TABLE credit_log (id int AUTO_INCREMENT PRIMARY KEY, account_id varchar(20) NOT NULL, amount_eur decimal(12,2) NOT NULL,
+                         FOREIGN KEY (account_id) REFERENCES accounts (id));
+CREATE TABLE disputes (id varchar(20) PRIMARY KEY, account_id varchar(20) NOT NULL, amount_eur decimal(12,2) NOT NULL,
+                       FOREIGN KEY (account_id) REFERENCES accounts (id));
+CREATE TABLE refunds (id int AUTO_INCREMENT PRIMARY KEY, dispute_id varchar(20) NOT NULL, amount_eur decimal(12,2) NOT NULL,
+                      state varchar(20) NOT NULL, FOREIGN KEY (dispute_id) REFERENCES disputes (id));
+"""
+MARIADB_UNIQUE = (
+    "ALTER TABLE refunds ADD settled varchar(20) AS (IF(state = 'settled', dispute_id, NULL)) VIRTUAL,"
+    " ADD UNIQUE INDEX one_settled (settled)"
+)
 UNIQUE = "CREATE UNIQUE INDEX one_settled ON refunds (dispute_id) WHERE state = 'settled'"
 ROWS = (
     "INSERT INTO accounts VALUES ('acc_1', 0, 0)",
@@ -39,10 +52,12 @@ WHERE a.credit_balance_eur <> l.total
 def build(url: str, *, unique: bool = False) -> None:
     """The schema with its rows, on the engine of the URL."""
     engine = create_engine(url)
-    text = SQLITE if url.startswith("sqlite") else POSTGRESQL
+    texts = {"sqlite": SQLITE, "mysql": MARIADB, "mariadb": MARIADB}
+    text = texts.get(engine.dialect.name, POSTGRESQL)
+    index = MARIADB_UNIQUE if text is MARIADB else UNIQUE
     statements = [one for one in text.split(";") if one.strip()]
     with engine.begin() as connection:
-        for statement in (*statements, *ROWS, *([UNIQUE] if unique else [])):
+        for statement in (*statements, *ROWS, *([index] if unique else [])):
             connection.exec_driver_sql(statement)
     engine.dispose()
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdtrue.testing.blocking import roots
 from holdtrue.testing.plans import held, in_series, orders
-from holdtrue.testing.postgresql_blocking import roots
 
 NAMES = "ABCDEFGH"
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
 
 URL_VARIABLE = "HOLDTRUE_BARRIER_URL"
-ENGINES = ("postgresql", "sqlite")
+MYSQL_URL_VARIABLE = "HOLDTRUE_BARRIER_MYSQL_URL"
+ENGINES = ("postgresql", "mysql", "sqlite")
 
 
 @dataclass
@@ -29,7 +30,8 @@ class BarrierDatabase:
     """What ``barrier_db`` yields, and what ``run_a`` and ``run_b`` are given.
 
     Nothing exists before the first use of ``url``, ``engine`` or the control: so an unwired schema fails in the test itself.
-    ``server`` gives the libpq URL of a PostgreSQL server on which a database may be made.
+    ``dialect`` is ``postgresql``, ``mysql`` (MariaDB too) or ``sqlite``; ``server`` gives the URL of a server of this kind on
+    which a database may be made.
     """
 
     dialect: str
@@ -41,6 +43,10 @@ class BarrierDatabase:
     _control: Control | None = field(default=None, init=False)
     _drop: Callable[[], None] | None = field(default=None, init=False)
     _built: object = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """MariaDB goes by the name of the protocol that it shares with MySQL, as in incidents."""
+        self.dialect = "mysql" if self.dialect == "mariadb" else self.dialect
 
     @property
     def url(self) -> str:
@@ -122,9 +128,23 @@ class BarrierDatabase:
             folder = Path(tempfile.mkdtemp(prefix="holdtrue-barrier-"))
             self._drop = lambda: shutil.rmtree(folder, ignore_errors=True)
             return URL.create("sqlite", database=str(folder / "barrier.db"))
+        if self.dialect == "mysql":
+            return self._make_on_mysql(self.server())
         if self.dialect != "postgresql":
             raise Refused(f"there is no barrier database for {self.dialect}", remedy=f"use one of {', '.join(ENGINES)}")
         return self._make_on_server(self.server())
+
+    def _make_on_mysql(self, server: str) -> URL:
+        from sqlalchemy import make_url  # the kit stays light: only a test that races needs SQLAlchemy
+
+        from holdtrue.testing.mariadb_connecting import drop_database, make_database
+
+        base = make_url(server)
+        name = new_name()
+        make_database(base, name, variable=MYSQL_URL_VARIABLE)
+        self._drop = lambda: drop_database(base, name)
+        driver = base.drivername if "+" in base.drivername else "mysql+pymysql"
+        return base.set(drivername=driver, database=name)
 
     def _make_on_server(self, server: str) -> URL:
         __tracebackhide__ = True  # its frames would show the password
@@ -134,7 +154,7 @@ class BarrierDatabase:
 
         base = _server_of(server)
         plain = base.set(drivername="postgresql").render_as_string(hide_password=False)
-        name = f"holdtrue_barrier_{uuid.uuid4().hex[:20]}"
+        name = new_name()
         try:
             with connect(plain) as connection:
                 connection.execute(f'CREATE DATABASE "{name}"'.encode())
@@ -184,6 +204,11 @@ def _server_of(text: str) -> URL:
     return url
 
 
+def new_name() -> str:
+    """A database's name that nobody else has."""
+    return f"holdtrue_barrier_{uuid.uuid4().hex[:20]}"
+
+
 def open_control(url: URL) -> Control:
     """The control of a database by its SQLAlchemy URL.
 
@@ -199,26 +224,35 @@ def open_control(url: URL) -> Control:
         from holdtrue.testing.sqlite import SqliteControl  # only the engine in use is loaded
 
         return SqliteControl(Path(url.database))
+    if kind in ("mysql", "mariadb"):
+        from holdtrue.testing.mariadb import MariadbControl  # only the engine in use is loaded
+
+        return MariadbControl(url)
     raise Refused(
-        f"there is no barrier test on {kind}", remedy="use a PostgreSQL database, or a SQLite file (not :memory:)"
+        f"there is no barrier test on {kind}",
+        remedy="use a PostgreSQL, MariaDB or MySQL database, or a SQLite file (not :memory:)",
     )
 
 
 class BarrierServer:
-    """The PostgreSQL server of a test session: the one that is named, or one of our own that is started when asked."""
+    """The servers of a test session: those that are named; a PostgreSQL of our own is started when asked."""
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
-        """``environ`` may name the server in HOLDTRUE_BARRIER_URL."""
+        """``environ`` may name servers in HOLDTRUE_BARRIER_URL and HOLDTRUE_BARRIER_MYSQL_URL."""
         self._environ = os.environ if environ is None else environ
         self._stop: Callable[[], None] | None = None
         self._url = ""
 
-    def url(self) -> str:
-        """A libpq URL whose login may create databases; starts the embedded server at the first call if none is named.
+    def url(self, dialect: str = "postgresql") -> str:
+        """The URL of a server whose login may create databases.
+
+        Where no PostgreSQL is named, the embedded one is started at the first call.
 
         Raises:
             SettingsRefused: no server is named, and none can be started.
         """
+        if dialect in ("mysql", "mariadb"):
+            return self._named_mysql()
         named = self._environ.get(URL_VARIABLE, "")
         if named:
             return named
@@ -237,6 +271,15 @@ class BarrierServer:
             server.start()
             self._url = server.url()
         return self._url
+
+    def _named_mysql(self) -> str:
+        named = self._environ.get(MYSQL_URL_VARIABLE, "")
+        if not named:
+            raise SettingsRefused(
+                "there is no MariaDB or MySQL for the barrier test",
+                remedy=f"set {MYSQL_URL_VARIABLE} to a server whose login may create databases, and has PROCESS",
+            )
+        return named
 
     def close(self) -> None:
         """Stop the server if it is ours."""

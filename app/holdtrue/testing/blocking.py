@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from holdtrue.testing.parties import Party
 
 
 class Blocking(Protocol):
-    """Asks the server who waits for whom, on a connection of its own."""
+    """Asks the server who waits for whom, on a connection of its own. ``inferred``: the last answer is a guess."""
 
     inferred: bool
 
@@ -24,3 +24,12 @@ class Blocking(Protocol):
 
     def has_left_open(self, party: Party) -> bool:
         """Whether a connection that the finished party kept is still in a transaction."""
+
+
+def roots(held_up: Mapping[str, Collection[str]]) -> dict[str, str]:
+    """For each waiting party the one that has to move: of all that it waits for, one that itself waits for nobody.
+
+    Parties that only stand behind one another in the queue for a lock all wait for its holder. In a deadlock everybody waits,
+    and the first by name stands for the others.
+    """
+    return {waiter: min(holders, key=lambda one: (one in held_up, one)) for waiter, holders in held_up.items()}

@@ -26,7 +26,7 @@ STRAY = (
 
 def same_database(one: URL, other: URL) -> bool:
     """Whether two SQLAlchemy URLs name one database, by its name; barrier databases have names of their own."""
-    kinds = one.get_backend_name(), other.get_backend_name()
+    kinds = [url.get_backend_name().replace("mariadb", "mysql") for url in (one, other)]
     if kinds[0] != kinds[1]:
         return False
     if kinds[0] == "sqlite":

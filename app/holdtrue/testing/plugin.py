@@ -82,7 +82,7 @@ def barrier_db(
         if isinstance(barrier_schema, DjangoSchema) and request.config.pluginmanager.hasplugin("django"):
             # pytest-django lets no test speak to a database but its own; the barrier database is this test's own.
             stack.enter_context(request.getfixturevalue("django_db_blocker").unblock())
-        database = BarrierDatabase(barrier_engine, barrier_schema, _barrier_server.url)
+        database = BarrierDatabase(barrier_engine, barrier_schema, lambda: _barrier_server.url(barrier_engine))
         stack.callback(database.close)
         if isinstance(barrier_schema, DjangoSchema):
             # At once: a test that speaks to the ORM alone would otherwise find the development database under it.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from holdtrue.testing.blocking import roots
 from holdtrue.testing.parties import Party, State
 
 if TYPE_CHECKING:
@@ -22,15 +23,6 @@ WHERE pid = ANY (%s::int[]) AND state = 'active' AND wait_event_type IS DISTINCT
 """
 
 _LEFT_OPEN = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY (%s::int[]) AND state LIKE 'idle in transaction%%'"
-
-
-def roots(held_up: Mapping[str, Collection[str]]) -> dict[str, str]:
-    """For each waiting party the one that has to move: of all that it waits for, one that itself waits for nobody.
-
-    Parties that only stand behind one another in the queue for a lock all wait for its holder. In a deadlock everybody waits,
-    and the first by name stands for the others.
-    """
-    return {waiter: min(holders, key=lambda one: (one in held_up, one)) for waiter, holders in held_up.items()}
 
 
 class PostgresBlocking:

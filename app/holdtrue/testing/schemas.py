@@ -8,12 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdtrue.errors import MissingInstallSet, Refused
 from holdtrue.testing import sql_scripts
 from holdtrue.testing.building import not_built
 from holdtrue.testing.redirecting import every_engine_leads_to
 from holdtrue.testing.verdicts import NotWired
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
 
 Schema = Callable[[str], object]
 """Called once with the SQLAlchemy URL of an empty database; builds the user's schema there.
@@ -42,6 +46,9 @@ class SqlFileSchema:
         if parsed.get_backend_name() == "sqlite":
             self._in_sqlite(text, parsed.database or "")
             return
+        if parsed.get_backend_name() in ("mysql", "mariadb"):
+            self._in_mysql(text, parsed)
+            return
         import psycopg  # only for this engine
 
         from holdtrue.testing.postgresql import connect
@@ -58,6 +65,21 @@ class SqlFileSchema:
                     error,
                     "the file must run as it is in an empty database",
                 ) from error
+
+    def _in_mysql(self, text: str, url: URL) -> None:
+        __tracebackhide__ = True
+        import pymysql  # only for this engine
+
+        from holdtrue.testing.mariadb_connecting import run_script
+
+        try:
+            run_script(url, text)
+        except pymysql.err.MySQLError as error:
+            raise not_built(
+                f"schema_from_sql_file: the server refused {self.path.name}",
+                error,
+                "the file must run as it is in an empty database: no DELIMITER, which only the client knows, and no USE",
+            ) from error
 
     def _in_sqlite(self, text: str, file: str) -> None:
         __tracebackhide__ = True

@@ -51,6 +51,7 @@ class StepScheduler:
     reason: str = field(default="", init=False)
     _end: float = field(default=0.0, init=False)
     _blocked: bool = field(default=False, init=False)
+    _guessed: bool = field(default=False, init=False)
     _noted: set[tuple[str, int, State]] = field(default_factory=set, init=False)
 
     # -- called by the hooks, in the parties' threads ---------------------------------------------------------------
@@ -213,7 +214,7 @@ class StepScheduler:
             steps={party.name: party.steps for party in self.parties},
             silent=tuple(party.name for party in self.parties if party.steps == party.steps_outside),
             blocked=self._blocked,
-            inferred=self._blocked and self.blocking is not None and self.blocking.inferred,
+            inferred=self._guessed,
             conflicts=tuple(what for party in self.parties for what in party.conflicts),
             trouble=self.trouble,
             reason=self.reason,
@@ -321,6 +322,7 @@ class StepScheduler:
                 return False
             party.state, party.waits_for = State.BLOCKED, waits_for
             self._blocked = True
+            self._guessed = self._guessed or (self.blocking is not None and self.blocking.inferred)
             return True
         if party.state is State.BLOCKED:
             party.state, party.moved = State.MOVING, time.monotonic()
