@@ -263,6 +263,85 @@ def test_a_rule_that_looks_at_the_clock_sees_times_shifted_by_what_has_passed(ma
     assert database.control.ask("SELECT lease_until BETWEEN now() AND now() + interval '5 min' FROM jobs") == [(True,)]
 
 
+@pytest.mark.parametrize(
+    ("written", "text_of"),
+    [
+        ("2020-01-01 12:05:00", "datetime('now', '+5 minutes')"),
+        ("2020-01-01T12:05:00", "strftime('%Y-%m-%dT%H:%M:%S', 'now', '+5 minutes')"),
+        ("2020-01-01", "date('now')"),
+        ("2020-01-01 12:05", "strftime('%Y-%m-%d %H:%M', 'now', '+5 minutes')"),
+    ],
+)
+def test_times_of_sqlite_are_moved_in_the_form_in_which_they_are_written(
+    written: str, text_of: str, make: Make
+) -> None:
+    long_ago = datetime(2020, 1, 1, 12, tzinfo=UTC)
+    columns = ("id", "at", "note", "number", "absent")
+    cells = ("1", written, "2020-13-45 is no date", "1577880000", None)
+    rows = TableRows("jobs", columns, (cells,), ("integer", "text", "text", "integer", "null"))
+    database = make("CREATE TABLE jobs (id integer PRIMARY KEY, at, note, number, absent)", engine="sqlite")
+    for _ in range(5):  # the clock may turn between the two
+        assert database.control.put((rows,), shift_from=long_ago.isoformat()) is None
+        answer = database.control.ask(f"SELECT at = {text_of}, note, number, absent FROM jobs")
+        if answer[0][0]:
+            break
+    assert answer == [(1, "2020-13-45 is no date", 1577880000, None)]
+
+
+def test_a_date_moves_by_the_days_that_have_passed(make: Make) -> None:
+    rows = TableRows("jobs", ("id", "due", "never"), (("1", "2020-01-02", "infinity"),))
+    database = make("CREATE TABLE jobs (id int PRIMARY KEY, due date, never date)")
+    assert database.control.put((rows,), shift_from=datetime(2020, 1, 1, 12, tzinfo=UTC).isoformat()) is None
+    assert database.control.ask("SELECT due - current_date, never::text FROM jobs") in (
+        [(1, "infinity")],
+        [(0, "infinity")],
+    )
+
+
+ORPHANS = "SELECT r.id FROM receipts r WHERE NOT EXISTS (SELECT 1 FROM batches b WHERE b.id = r.batch_id)"
+ORPHAN = replace(
+    INCIDENT,
+    invariant="no_receipt_without_its_batch",
+    sql=ORPHANS,
+    seed=(),
+    observed=(TableRows("receipts", ("id", "batch_id"), (("7", "1"),)),),
+    marked=("what the rule misses may have been there before",),
+)
+BATCHES = "CREATE TABLE batches (id int PRIMARY KEY)"
+RECEIPTS = "CREATE TABLE receipts (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, batch_id int NOT NULL"
+
+
+@pytest.mark.parametrize(
+    ("lock", "key", "fixed"), [("", "", False), (" FOR UPDATE", "", True), ("", " REFERENCES batches", True)]
+)
+def test_a_row_that_is_gone_is_put_back_by_pre_image_and_the_race_for_it_is_played(
+    lock: str, key: str, fixed: bool, make: Make
+) -> None:
+    """semantics 9.2: the observed rows cannot show what was deleted; they break the rule without it."""
+
+    def put_back(db: BarrierDatabase) -> None:
+        with db.engine.begin() as connection:
+            connection.execute(text("INSERT INTO batches VALUES (1)"))
+
+    def close(db: BarrierDatabase) -> None:
+        with db.engine.begin() as connection:
+            connection.execute(text(f"SELECT 1 FROM batches WHERE id = 1{lock}"))
+            if not connection.execute(text("SELECT 1 FROM receipts WHERE batch_id = 1")).first():
+                connection.execute(text("DELETE FROM batches WHERE id = 1"))
+
+    def receive(db: BarrierDatabase) -> None:
+        with db.engine.begin() as connection:
+            if connection.execute(text(f"SELECT 1 FROM batches WHERE id = 1{lock}")).first():
+                connection.execute(text("INSERT INTO receipts (batch_id) VALUES (1)"))
+
+    database = make(BATCHES, ";", RECEIPTS + key + ")")
+    if fixed:
+        assert FrozenIncident(ORPHAN).check(close, receive, database, pre_image=put_back).verdict is Verdict.HELD
+        return
+    with pytest.raises(BarrierFailed, match="violated: no_receipt_without_its_batch"):
+        FrozenIncident(ORPHAN).check(close, receive, database, pre_image=put_back)
+
+
 def serialize_on_begin(database: BarrierDatabase) -> None:
     """What SQLAlchemy's documentation gives for SQLite: a transaction that begins, and takes the lock at once."""
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from catalogs import MYSQL, POSTGRES, SQLITE, accepted, item, look, one, refused, the_refusal, warnings
-from holdtrue.model import BaseRows, Dialect, Freshness, Returns, Settle
+from holdtrue.model import BaseRows, Dialect, Freshness, Returns, Settle, States
 
 SQL = "sql: SELECT id, total FROM orders WHERE total < 0"
 COUNT = "returns: count\nsql: SELECT count(*) FROM orders WHERE total < 0"
@@ -60,7 +60,7 @@ def test_everything_an_invariant_may_say_arrives_in_the_model() -> None:
         policy: {fire_after: 2, resolve_after: 3, remind_every: 1h, worsen_every: 2h, reopen_within: 3h, tolerate: 4}
         assumes: Totals are in cents.
         base_rows: [{table: orders, where: {id: id}}]
-        promote: {operation: "shop.orders:place"}
+        promote: {operation: "shop.orders:place", states: {orders.state: {new: [paid, void], paid: [sent]}}}
         renamed_from: old_rule
         """
     )
@@ -68,6 +68,7 @@ def test_everything_an_invariant_may_say_arrives_in_the_model() -> None:
     assert found.settle == Settle("created_at", timedelta(minutes=5), timedelta(minutes=15))
     assert found.base_rows == (BaseRows("orders", (("id", "id"),)),)
     assert found.links == (("order", "https://admin.example.com/orders/{id}"),)
+    assert found.states == (States("orders.state", (("new", "paid"), ("new", "void"), ("paid", "sent"))),)
     assert (found.operation, found.renamed_from, found.count_limit) == ("shop.orders:place", "old_rule", 1000)
     assert (found.policy.fire_after, found.policy.resolve_after, found.policy.tolerate) == (2, 3, 4)
     assert (found.tags, found.tables, found.returns) == (("money", "orders"), ("orders",), Returns.ROWS)
@@ -343,3 +344,16 @@ def test_a_column_that_may_be_another_tables_or_is_not_taken_along_is_not_warned
     assert warnings(item(f"{joined} state = 'settled'\n{BASE}")) == []
     assert warnings(item(f"{joined} d.state = 'open'\n{BASE}")) == []
     assert len(warnings(item(f"{joined} r.state = 'settled'\n{BASE}"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("states", "says"),
+    [
+        ("{state: {a: [b]}}", "written table.column"),
+        ("{t.state: {}}", "must not be empty"),
+        ("{t.state: {a: b}}", "must be a list"),
+    ],
+)
+def test_states_are_declared_by_table_and_column_with_what_follows(states: str, says: str) -> None:
+    """semantics 9.2"""
+    assert any(says in problem.message for problem in refused(item(f"{SQL}\npromote: {{states: {states}}}")))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from holdtrue.model import EvidenceRow, Position
+from holdtrue.model import EvidenceRow, Position, States
 from holdtrue.scaffolding import Pattern, assemble, recognise
 from racy import schema
 
@@ -91,6 +91,92 @@ def test_a_stuck_job_was_accepted_and_held_by_nobody() -> None:
     assert made.seed[0].rows == (("j1", "accepted", None, None),)
     assert made.observed[0].rows[0][1] == "in_progress"
     assert "jobs.state: guessed as 'accepted'" in made.marked
+
+
+JOB = row("jobs", 111, job_id="j1", state="running", lease_until="2026-11-29 10:00:00+00", priority="3")
+MACHINE = States(
+    "jobs.state", (("queued", "offered"), ("offered", "running"), ("paused", "running"), ("running", "done"))
+)
+
+
+def seeds(*rows: EvidenceRow, pattern: Pattern = Pattern.STUCK_JOB, **clues: object) -> list[str | None]:
+    """The state of the job in the seed, attempt by attempt, until they repeat themselves."""
+    found: list[str | None] = []
+    made = None
+    for attempt in range(12):
+        again = assemble(rows, LAST_GOOD, pattern=pattern, sql=LEASE, attempt=attempt, **clues)  # type: ignore[arg-type]
+        if again == made:
+            break
+        made = again
+        found.append(made.seed[0].rows[0][1] if made.seed else None)
+    return found
+
+
+def test_declared_states_name_every_state_from_which_the_observed_one_is_reached() -> None:
+    assert seeds(JOB, states=[MACHINE]) == ["offered", "offered", "paused", "paused"]
+    made = assemble([JOB], LAST_GOOD, pattern=Pattern.STUCK_JOB, sql=LEASE, states=[MACHINE])
+    assert made.seed[0].rows == (("j1", "offered", None, "3"),)
+    assert made.marked[0] == "jobs.state: guessed as 'offered'"
+
+
+def test_a_job_in_a_first_state_was_inserted() -> None:
+    first = row("jobs", 111, job_id="j1", state="queued", lease_until="2026-11-29 10:00:00+00")
+    assert seeds(first, states=[MACHINE]) == [None]
+
+
+def test_a_column_that_may_not_be_null_has_a_guess_of_its_own() -> None:
+    made = assemble([JOB], LAST_GOOD, pattern=Pattern.STUCK_JOB, sql=LEASE, states=[MACHINE], attempt=1)
+    assert made.seed[0].rows == (("j1", "offered", "2026-11-29 10:00:00+00", "3"),)
+
+
+@pytest.mark.parametrize(
+    ("ddl", "first"),
+    [
+        ("CREATE TYPE job_state AS ENUM ('new', 'it''s up', 'running', 'done');", "it's up"),
+        (
+            'CREATE TABLE "public"."jobs" (\n "state" text DEFAULT \'fresh\'::text NOT NULL,\n "b" text DEFAULT \'x\');',
+            "fresh",
+        ),
+        ("CREATE TABLE `jobs` (\n `state` varchar(20) NOT NULL DEFAULT 'fresh'\n)", "fresh"),
+        ("create table jobs (id integer, state text default 'fresh')", "fresh"),
+        ("CREATE TABLE jobs (state text, other text DEFAULT 'x')", "paused"),
+        ("", "paused"),
+    ],
+)
+def test_without_a_declaration_the_former_state_comes_from_the_schema_and_from_other_rows(ddl: str, first: str) -> None:
+    other = row("jobs", 60, job_id="j0", state="paused", lease_until=None, priority="1")
+    made = assemble([JOB, other], LAST_GOOD, pattern=Pattern.STUCK_JOB, sql=LEASE, schema_sql=ddl)
+    assert [one[1] for one in made.seed[0].rows] == ["paused", first]
+
+
+def test_a_declared_state_is_a_pre_image_for_other_shapes_too_and_nothing_is_guessed_without_one() -> None:
+    for pattern in (Pattern.GENERAL, Pattern.MISSING):
+        assert seeds(JOB, pattern=pattern) == [None]
+        assert seeds(JOB, pattern=pattern, states=[MACHINE]) == ["offered", "paused"]
+    made = assemble([JOB], LAST_GOOD, pattern=Pattern.MISSING, sql=ORPHAN, states=[MACHINE])
+    assert "jobs.state: guessed as 'offered', which may become 'running'" in made.marked
+    assert any("its row is gone: insert it in pre_image(db)" in mark for mark in made.marked)
+
+
+def test_a_total_may_also_have_been_less_by_what_was_added() -> None:
+    rows = [
+        row("accounts", 112, id="acc_1", credit_balance_eur="130.00", version="3"),
+        row("credit_log", 111, id="3", account_id="acc_1", amount_eur="50.00"),
+    ]
+    totals = [
+        assemble(
+            rows,
+            LAST_GOOD,
+            pattern=Pattern.DRIFT,
+            sql=schema.BALANCE,
+            computed=("accounts.credit_balance_eur", "credit_log.amount_eur"),
+            attempt=attempt,
+        )
+        .seed[0]
+        .rows[0][1]
+        for attempt in range(3)
+    ]
+    assert totals == ["0.00", "80.00", "80.00"]
 
 
 def test_a_parent_written_in_the_window_is_in_the_seed_and_marked() -> None:

@@ -27,6 +27,7 @@ from holdtrue.model import (
     Returns,
     Settle,
     Severity,
+    States,
     Waiver,
 )
 
@@ -93,6 +94,7 @@ def read_invariant(
         policy=Policy(**policy.values) if policy else Policy(),
         base_rows=_base_rows(has),
         operation=has.get("promote").get("operation") if has.get("promote") else None,
+        states=_states(has),
         links=tuple(has.get("links", {}).items()),
         examples=_examples(has),
         tables=tables,
@@ -143,6 +145,14 @@ def _settle(fields: Fields, has: Effective) -> Settle:
 
 def _base_rows(has: Effective) -> tuple[BaseRows, ...]:
     return tuple(BaseRows(one.get("table"), tuple(one.get("where").items())) for one in has.get("base_rows", ()))
+
+
+def _states(has: Effective) -> tuple[States, ...]:
+    declared = has.get("promote").get("states", {}) if has.get("promote") else {}
+    return tuple(
+        States(column, tuple((before, after) for before, follow in moves.items() for after in follow))
+        for column, moves in declared.items()
+    )
 
 
 def _examples(has: Effective) -> Examples:

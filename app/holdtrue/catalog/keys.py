@@ -33,6 +33,7 @@ _GLOB = Text(r"^[a-z*?\[][a-z0-9_*?\[\]!-]*$", "a database's name, or a pattern 
 _WORD = Text(r"^[A-Za-z0-9][A-Za-z0-9_.:/-]*$", "a word of letters, digits and _ . : / -", 63, lines=False)
 _COLUMN = Text(meaning="a column's name", limit=200, lines=False)
 _TABLE = Text(meaning="a table's name", limit=200, lines=False)
+_STATE = Text(meaning="a state", limit=200, lines=False)
 _SQL = Text(meaning="one SELECT", limit=1_000_000)
 _LONG = Text(meaning="a text", limit=10_000)
 
@@ -109,6 +110,16 @@ PROMOTE: Final = Group(
                 lines=False,
             ),
             "The function that the barrier test calls: `package.module:function`.",
+        ),
+        Key(
+            "states",
+            MapOf(
+                MapOf(ListOf(_STATE, least=1), least=1),
+                r"^[^.]+(\.[^.]+){1,2}$",
+                "a state's column is written table.column",
+                least=1,
+            ),
+            "By state column (`jobs.state`), each state with those that may follow it: how a row may have been before.",
         ),
     ),
 )

@@ -172,7 +172,14 @@ def _evidence(  # noqa: PLR0917
     keys = {key.partition("#")[0] for key in wanted}
     mask = evidence_mask(invariant, look.safe_columns, hasher)
     taken = tuple(
-        look.evidence(key=key, columns=candidates.columns, row=row, base_rows=invariant.base_rows, mask=mask)
+        look.evidence(
+            key=key,
+            columns=candidates.columns,
+            row=row,
+            base_rows=invariant.base_rows,
+            reads=invariant.tables,
+            mask=mask,
+        )
         for key, row in candidates.rows.items()
         if key in keys
     )

@@ -132,9 +132,19 @@ class Look(Protocol):
         ...
 
     def evidence(
-        self, *, key: str, columns: tuple[Column, ...], row: Row, base_rows: tuple[BaseRows, ...], mask: Mask
+        self,
+        *,
+        key: str,
+        columns: tuple[Column, ...],
+        row: Row,
+        base_rows: tuple[BaseRows, ...],
+        reads: tuple[str, ...],
+        mask: Mask,
     ) -> Evidence:
-        """The base rows of one violation, their parents and their schema; never fails, but says what is missing."""
+        """The base rows of one violation, their parents, and the schema of these and of the tables that the text ``reads``.
+
+        Never fails, but says what is missing.
+        """
         ...
 
 

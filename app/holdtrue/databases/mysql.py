@@ -296,12 +296,21 @@ class MysqlLink:
         return gathered.answer(failure)
 
     def evidence(
-        self, *, key: str, columns: tuple[Column, ...], row: Row, base_rows: tuple[BaseRows, ...], mask: Mask
+        self,
+        *,
+        key: str,
+        columns: tuple[Column, ...],
+        row: Row,
+        base_rows: tuple[BaseRows, ...],
+        reads: tuple[str, ...],
+        mask: Mask,
     ) -> Evidence:
         """Take base rows, parents and schema; what cannot be had is said and never raised (semantics 9.1)."""
         cut_short = self.streamed is not None and self.streamed.failure is not None
         blocked = "the run was cut short before base rows could be read" if cut_short or self._unusable() else ""
-        return take_evidence(self, key=key, columns=columns, row=row, base_rows=base_rows, mask=mask, blocked=blocked)
+        return take_evidence(
+            self, key=key, columns=columns, row=row, base_rows=base_rows, reads=reads, mask=mask, blocked=blocked
+        )
 
     def facts(self, within: timedelta) -> MysqlFacts | Failure:
         """What the server is and what the login may do; of a server that will not be asked as well."""

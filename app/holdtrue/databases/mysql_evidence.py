@@ -75,6 +75,7 @@ def take_evidence(
     columns: tuple[Column, ...],
     row: Row,
     base_rows: tuple[BaseRows, ...],
+    reads: tuple[str, ...] = (),
     mask: Mask,
     blocked: str = "",
 ) -> Evidence:
@@ -89,6 +90,10 @@ def take_evidence(
         try:
             asking.limit(timedelta(seconds=SECONDS_LIMIT))
             _follow(taken, columns, row, base_rows)
+            for name in reads:
+                table = _find(taken, name)
+                if table is not None:
+                    taken.tables.setdefault(table.reference, table)
             schema, left_out = _describe(taken)
         except Exception as problem:  # noqa: BLE001  whatever happens here, the run's outcome stands
             taken.failed(problem)
@@ -137,7 +142,10 @@ def _parents(taken: _Taken, level: list[tuple[_Table, Row]]) -> list[tuple[_Tabl
                 taken.missing.append("a parent table may not be read")
                 continue
             wanted = list(zip(foreign.parent_columns, key, strict=True))
+            before = taken.matched
             above.extend((parent, one) for one in _rows(taken, parent, wanted, parent=True))
+            if taken.matched == before:
+                taken.lacks_parent(table.shown, parent.shown)
     return above
 
 

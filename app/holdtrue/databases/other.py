@@ -226,9 +226,11 @@ class OtherLink:
         columns: tuple[Column, ...],
         row: Row,
         base_rows: tuple[BaseRows, ...],
+        reads: tuple[str, ...],
         mask: Mask,
     ) -> Evidence:
         """The violation alone: how this kind of database describes its tables is not known."""
+        del reads
         taking = Taking(mask)
         taking.may_begin(base_rows, _NO_EVIDENCE)
         return taking.evidence(key=key, columns=columns, row=row, position=self.position, schema="", left_out=())

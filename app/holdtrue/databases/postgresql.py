@@ -311,12 +311,21 @@ class PostgresLink:
         return answer
 
     def evidence(
-        self, *, key: str, columns: tuple[Column, ...], row: Row, base_rows: tuple[BaseRows, ...], mask: Mask
+        self,
+        *,
+        key: str,
+        columns: tuple[Column, ...],
+        row: Row,
+        base_rows: tuple[BaseRows, ...],
+        reads: tuple[str, ...],
+        mask: Mask,
     ) -> Evidence:
         """Take base rows, parents and schema; what cannot be had is said and never raised (semantics 9.1)."""
         unusable = self._unusable()
         blocked = "" if unusable is None else "the run was cut short before base rows could be read"
-        return take_evidence(self, key=key, columns=columns, row=row, base_rows=base_rows, mask=mask, blocked=blocked)
+        return take_evidence(
+            self, key=key, columns=columns, row=row, base_rows=base_rows, reads=reads, mask=mask, blocked=blocked
+        )
 
     def traces(self, xids: Collection[int], since: Position | None) -> Traces:
         """What is still known of the transactions that wrote; read after the rows, in the look's own transaction."""

@@ -49,6 +49,7 @@ def take_evidence(
     columns: tuple[Column, ...],
     row: Row,
     base_rows: tuple[BaseRows, ...],
+    reads: tuple[str, ...] = (),
     mask: Mask,
     blocked: str = "",
 ) -> Evidence:
@@ -63,6 +64,10 @@ def take_evidence(
         try:
             with asking.savepoint(timedelta(seconds=SECONDS_LIMIT)):
                 _follow(taken, columns, row, base_rows)
+                for name in reads:
+                    table = find_table(asking, name, taken.left)
+                    if table is not None:
+                        taken.tables.setdefault(table.oid, table)
                 schema, left_out = describe(asking, tuple(taken.tables.values()), taken.left)
         except Exception as problem:  # noqa: BLE001  whatever happens here, the run's outcome stands
             taken.failed(problem)
@@ -111,7 +116,7 @@ def _parents(taken: _Taken, level: list[tuple[Table, Row]]) -> list[tuple[Table,
             if None not in values:
                 wanted.setdefault((table.oid, foreign), set()).add(values)
     above: list[tuple[Table, Row]] = []
-    for (_, foreign), keys in wanted.items():
+    for (oid, foreign), keys in wanted.items():
         parent = find_table(taken.asking, foreign.parent, taken.left)
         if parent is None:
             taken.missing.append("a parent table may not be read")
@@ -119,7 +124,10 @@ def _parents(taken: _Taken, level: list[tuple[Table, Row]]) -> list[tuple[Table,
         ordered = sorted(keys, key=lambda one: [value or "" for value in one])
         for start in range(0, len(ordered), _BATCH):
             batch = ordered[start : start + _BATCH]
+            before = taken.matched
             found = _rows(taken, parent, foreign.parent_columns, batch, parent=True)
+            if taken.matched - before < len(batch) and not taken.full:
+                taken.lacks_parent(tables[oid].name, parent.name)
             above.extend((parent, one) for one in found)
     return above
 

@@ -193,11 +193,20 @@ class SqliteLink:
         return gathered.answer(failure)
 
     def evidence(
-        self, *, key: str, columns: tuple[Column, ...], row: Row, base_rows: tuple[BaseRows, ...], mask: Mask
+        self,
+        *,
+        key: str,
+        columns: tuple[Column, ...],
+        row: Row,
+        base_rows: tuple[BaseRows, ...],
+        reads: tuple[str, ...],
+        mask: Mask,
     ) -> Evidence:
         """Take base rows, parents and schema; what cannot be had is said and never raised (semantics 9.1)."""
         blocked = "" if self._connection.in_transaction else "the transaction had ended before base rows could be read"
-        return take_evidence(self, key=key, columns=columns, row=row, base_rows=base_rows, mask=mask, blocked=blocked)
+        return take_evidence(
+            self, key=key, columns=columns, row=row, base_rows=base_rows, reads=reads, mask=mask, blocked=blocked
+        )
 
     def describe(self, tables: Sequence[str]) -> Described | Failure:
         """The DDL of tables and their parents, as the file keeps it."""

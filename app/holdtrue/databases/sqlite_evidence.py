@@ -58,6 +58,7 @@ def take_evidence(
     columns: tuple[Column, ...],
     row: Row,
     base_rows: tuple[BaseRows, ...],
+    reads: tuple[str, ...] = (),
     mask: Mask,
     blocked: str = "",
 ) -> Evidence:
@@ -72,6 +73,10 @@ def take_evidence(
     if taken.may_begin(base_rows, blocked):
         try:
             _follow(taken, columns, row, base_rows)
+            for name in reads:
+                table = _find(taken, name)
+                if table is not None:
+                    taken.tables.setdefault(table.name, table)
             schema, left_out = _describe(taken, tuple(taken.tables))
         except Exception as problem:  # noqa: BLE001  whatever happens here, the run's outcome stands
             taken.failed(problem)
@@ -117,7 +122,10 @@ def _follow(taken: _Taken, columns: tuple[Column, ...], row: Row, base_rows: tup
                 if parent is None or None in keys:
                     continue
                 condition = " AND ".join(f"{_quote(name)} = ?" for name in foreign.parent_columns)
+                before = taken.matched
                 rows = _rows(taken, parent, condition, keys, parent=True)
+                if taken.matched == before:
+                    taken.lacks_parent(table.name, parent.name)
                 above.extend((parent, one) for one in rows)
         level = above
         if not level:

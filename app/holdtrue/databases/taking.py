@@ -18,7 +18,10 @@ SECONDS_LIMIT: Final = 5.0
 
 @dataclass(slots=True)
 class Taking:
-    """The rows taken so far, nearest to the violation first, each under an identity of its dialect's own."""
+    """The rows taken so far, nearest to the violation first, each under an identity of its dialect's own.
+
+    ``matched`` counts the rows that were found, taken before or not.
+    """
 
     mask: Mask
     withheld: str = "no stand-in for its type"
@@ -26,6 +29,7 @@ class Taking:
     kept: dict[Hashable, EvidenceRow] = field(default_factory=dict)
     masked: set[str] = field(default_factory=set)
     missing: list[str] = field(default_factory=list)
+    matched: int = 0
 
     @property
     def left(self) -> timedelta:
@@ -39,11 +43,16 @@ class Taking:
 
     def has(self, known: Hashable, *, parent: bool) -> bool:
         """Whether the row was taken already; one that another row refers to is a parent from now on, and behind it."""
+        self.matched += 1
         row = self.kept.get(known)
         if row is not None and parent:
             del self.kept[known]
             self.kept[known] = replace(row, is_parent=True)
         return row is not None
+
+    def lacks_parent(self, child: str, parent: str) -> None:
+        """Note that a row refers to one that is gone."""
+        self.missing.append(f"a row of {parent} that {child} refers to is gone")
 
     def masks(
         self, table: str, columns: Sequence[str], types: Sequence[str], values: Sequence[str | None]

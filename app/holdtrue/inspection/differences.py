@@ -41,7 +41,7 @@ _DECIDES: Final = frozenset(
         "tolerate",
     }
 )
-_NAMES: Final = {"declared_databases": "databases", "operation": "promote.operation"}
+_NAMES: Final = {"declared_databases": "databases", "operation": "promote.operation", "states": "promote.states"}
 
 
 class Answered(StrEnum):

@@ -65,6 +65,7 @@ from holdtrue.model.invariants import (
     Schedule,
     Settle,
     Severity,
+    States,
     Waiver,
     may_be_safe,
 )
@@ -213,6 +214,7 @@ __all__ = [
     "Silence",
     "Situation",
     "Standing",
+    "States",
     "StoreConfig",
     "Subject",
     "TableRows",

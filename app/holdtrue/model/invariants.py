@@ -75,6 +75,14 @@ class BaseRows:
 
 
 @dataclass(frozen=True, slots=True)
+class States:
+    """How the states of a table column follow one another: ``(before, after)``, for the guess of a former state."""
+
+    column: str
+    moves: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """Per-invariant limits on when people are told."""
 
@@ -120,6 +128,7 @@ class Invariant:
     waive: tuple[Waiver, ...] = ()
     base_rows: tuple[BaseRows, ...] = ()
     operation: str | None = None
+    states: tuple[States, ...] = ()
     assumes: str = ""
     runbook_url: str = ""
     links: tuple[tuple[str, str], ...] = ()

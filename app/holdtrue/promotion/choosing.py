@@ -12,6 +12,7 @@ from holdtrue.model.masking import pseudonym
 from holdtrue.scaffolding import Assembled, assemble, recognise
 from holdtrue.store.records import KeptEvidence
 
+_ATTEMPTS: Final = 10
 _DECLARED: Final = re.compile(r"char[^(]*\((\d+)\)")
 
 
@@ -27,24 +28,47 @@ class Chosen:
 def candidates(
     kept: Sequence[KeptEvidence], invariant: Invariant, computed: Sequence[str], salt: bytes
 ) -> list[Chosen]:
-    """Those with the most writers in their window first, then the most complete ones, then the oldest."""
-    made = [_assembled(one, invariant, computed, salt) for one in kept if one.evidence.rows]
+    """Those with the most writers in their window first, then the most complete ones, then the oldest.
 
-    def tells(one: Chosen) -> tuple[int, int, int]:
+    One of which there are several guesses stands there once for each, the likeliest first.
+    """
+    made = [_guesses(one, invariant, computed, salt) for one in kept if one.evidence.rows]
+
+    def tells(guesses: list[Chosen]) -> tuple[int, int, int]:
+        one = guesses[0]
         observed = sum(len(table.rows) for table in one.assembled.observed)
         return (len({row.xid for row in one.assembled.written}), -bool(one.kept.evidence.incomplete), min(observed, 2))
 
-    return sorted(made, key=tells, reverse=True)
+    return [one for guesses in sorted(made, key=tells, reverse=True) for one in guesses]
 
 
-def _assembled(kept: KeptEvidence, invariant: Invariant, computed: Sequence[str], salt: bytes) -> Chosen:
+def _guesses(kept: KeptEvidence, invariant: Invariant, computed: Sequence[str], salt: bytes) -> list[Chosen]:
+    made = [_assembled(kept, invariant, computed, salt, 0)]
+    for attempt in range(1, _ATTEMPTS):
+        another = _assembled(kept, invariant, computed, salt, attempt)
+        if another.assembled == made[-1].assembled:
+            break
+        made.append(another)
+    return made
+
+
+def _assembled(kept: KeptEvidence, invariant: Invariant, computed: Sequence[str], salt: bytes, attempt: int) -> Chosen:
     evidence = kept.evidence
     hashed = frozenset(evidence.pseudonymised)
     rows = tuple(_stood_in(_as_base_row(row, invariant), hashed, salt) for row in evidence.rows)
     masked = tuple(
         sorted({f"{row.table}.{name}" for row in rows for name in row.columns if f"{row.table}.{name}" in hashed})
     )
-    assembled = assemble(rows, kept.last_good, pattern=recognise(invariant.sql), sql=invariant.sql, computed=computed)
+    assembled = assemble(
+        rows,
+        kept.last_good,
+        pattern=recognise(invariant.sql),
+        sql=invariant.sql,
+        computed=computed,
+        states=invariant.states,
+        schema_sql=evidence.schema_sql,
+        attempt=attempt,
+    )
     assembled = replace(assembled, marked=(*assembled.marked, *_perhaps_older(evidence.rows, assembled)))
     return Chosen(kept, assembled, masked)
 

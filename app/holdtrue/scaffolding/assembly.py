@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from holdtrue.model import EvidenceRow, Position, TableRows
-from holdtrue.scaffolding.patterns import Pattern, guess_pre_image
+from holdtrue.model import EvidenceRow, Position, States, TableRows
+from holdtrue.scaffolding.patterns import Pattern
+from holdtrue.scaffolding.preimages import Clues, guess_pre_images
 from holdtrue.scaffolding.sides import Side, side_of
 
 BY_TRANSACTION = "by transaction"
@@ -35,6 +36,9 @@ def assemble(
     pattern: Pattern,
     sql: str,
     computed: Sequence[str] = (),
+    states: Sequence[States] = (),
+    schema_sql: str = "",
+    attempt: int = 0,
 ) -> Assembled:
     """Seed: what was there before, with parents. Observed: what was written in the window, and what may have been.
 
@@ -44,12 +48,15 @@ def assemble(
 
     Of duplicates the first may have been written before the last good run: a look fell between the two writers. Left in the
     seed it would leave both parties nothing to do, so it is observed, marked, as what one of them wrote.
+
+    Where there are several guesses of how a row was before, ``attempt`` says which; beyond the last it is the last.
     """
     sides = [side_of(row.xid, last_good) for row in rows]
     twins = _twins(rows, sides, computed) if pattern is Pattern.DUPLICATE else frozenset()
     known = any(side is not Side.UNKNOWN for side in sides)
     split = BY_TRANSACTION if known else (NO_RUN_BEFORE if last_good is None else BY_KEY)
     before = [row for row, side in zip(rows, sides, strict=True) if side is Side.BEFORE and row not in twins]
+    clues = Clues(sql, computed, before, rows, states, schema_sql)
     seed = list(before)
     observed: list[EvidenceRow] = []
     marked: list[str] = []
@@ -66,7 +73,8 @@ def assemble(
             seed.append(row)
             why = "written in the window" if side is not Side.UNKNOWN else f"taken as it was found ({split})"
             marked.append(f"{row.table}: a row of it is as it was afterwards; {why}")
-        guess = guess_pre_image(pattern, row, sql=sql, computed=computed, older=before)
+        guesses = guess_pre_images(pattern, row, clues)
+        guess = guesses[min(attempt, len(guesses) - 1)] if guesses else None
         if guess is not None:
             if row.is_parent:
                 seed.pop()
@@ -79,7 +87,11 @@ def assemble(
         marked.append(
             "no row was written in the window: what changed is gone from the database, and the seed cannot hold it"
         )
-    elif pattern is Pattern.GENERAL:
+    if pattern is Pattern.MISSING:
+        marked.append(
+            "what the rule misses may have been there before, and its row is gone: insert it in pre_image(db) if it was"
+        )
+    if observed and pattern is Pattern.GENERAL:
         marked.append("a row of observed that was updated, not inserted, lacks its former state in the seed")
     ordered = _parents_first(observed)
     return Assembled(

@@ -5,9 +5,38 @@ SQLite types its cells, not its columns: without the class ``1`` and ``'1'`` wou
 
 from __future__ import annotations
 
+import re
+from datetime import datetime, timedelta
+from typing import Final
+
 from holdtrue.testing.verdicts import BadSeed
 
+_MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:([ T])(\d\d:\d\d)(:\d\d)?(\.\d{1,6})?(Z|[+-]\d\d:?\d\d)?)?", re.ASCII)
+
 Cell = int | float | str | bytes | None
+
+
+def shift_cell(text: str | None, storage: str, by: timedelta) -> str | None:
+    """A text that is a date or a moment as SQLite writes them, moved and written alike; every other cell as it is.
+
+    A date moves by whole days. Numbers that count seconds or days cannot be told from other numbers, and stay.
+    """
+    match = _MOMENT.fullmatch(text) if text is not None and storage == "text" else None
+    if match is None:
+        return text
+    day, between, minutes, seconds, fraction, zone = match.groups()
+    try:
+        if minutes is None:
+            return (datetime.fromisoformat(day) + timedelta(days=by.days)).date().isoformat()
+        moved = datetime.fromisoformat(f"{day} {minutes}{seconds or ''}{_micro(fraction)}") + by
+    except (ValueError, OverflowError):
+        return text
+    shown = f"{moved:%Y-%m-%d}{between}{moved:%H:%M}" + (f"{moved:%S}".rjust(3, ":") if seconds else "")
+    return shown + (f".{moved:%f}"[: len(fraction)] if fraction else "") + (zone or "")
+
+
+def _micro(fraction: str | None) -> str:
+    return f"{fraction}000000"[:7] if fraction else ""
 
 
 def read_cell(text: str | None, storage: str) -> Cell:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdtrue.model import Incident, TableRows
+from holdtrue.model import Dialect, Incident, TableRows
 from holdtrue.testing.adapters import listening
 from holdtrue.testing.adapters.reach import NOT_HELD
 from holdtrue.testing.barrier_databases import BarrierDatabase
@@ -119,7 +119,7 @@ class FrozenIncident:
         rule = Rule(self.incident.invariant, self.incident.sql, self.incident.returns)
         self._set_back(control, db, pre_image, loop)
         self._seed_holds(control, rule)
-        note = self._observed_breaks(control, rule)
+        note = self._observed_breaks(control, rule, corrected=pre_image is not None)
         for name, run, may_be_idle in (("A", run_a, False), ("B", run_b, b_may_be_idle)):
             self._set_back(control, db, pre_image, loop)
             before, dangling = control.content(self._tables()), control.dangling()
@@ -150,21 +150,31 @@ class FrozenIncident:
                 f"the seed alone already breaks the rule: {broken}; promote again, or correct the guesses{marked}"
             )
 
-    def _observed_breaks(self, control: Control, rule: Rule) -> str:
+    def _observed_breaks(self, control: Control, rule: Rule, *, corrected: bool) -> str:
         """The rows seen in production break the rule here too, or a constraint refuses them: returned as a note."""
+        __tracebackhide__ = True
+        note, broken = self._with_observed(control, rule)
+        if not note and not broken and corrected:
+            # What is gone by now (a row that was deleted) stands in pre_image alone, and mends what broke.
+            control.set_back()
+            control.put(self.incident.seed, shift_from=self._shift())
+            note, broken = self._with_observed(control, rule)
+        if not note and not broken:
+            raise BadSeed("seed and observed rows together do not break the rule on this schema: schema or data differ")
+        return note
+
+    def _with_observed(self, control: Control, rule: Rule) -> tuple[str, str]:
         __tracebackhide__ = True
         refusal = control.put(self.incident.observed, shift_from=self._shift())
         if refusal is not None and refusal.constraint:
-            return f"; here {refusal.reason}, so the observed state cannot come about"
+            return f"; here {refusal.reason}, so the observed state cannot come about", ""
         if refusal is not None:
             raise BarrierFailed(
                 Verdict.SCHEMA_MOVED_ON,
                 f"the observed rows no longer load: {refusal.reason}. This is neither a verdict on the fix nor a pass; "
                 "promote a newer alert, or keep the test on the schema of its time",
             )
-        if not rule.breaks(control.ask(rule.sql)):
-            raise BadSeed("seed and observed rows together do not break the rule on this schema: schema or data differ")
-        return ""
+        return "", rule.breaks(control.ask(rule.sql))
 
     def _judge_alone(
         self, control: Control, rule: Rule, name: str, played: Played, before: str, *, may_be_idle: bool
@@ -226,7 +236,11 @@ class FrozenIncident:
         return clock_of(self.incident)
 
     def _tables(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(one.table for one in (*self.incident.seed, *self.incident.observed)))
+        """What a run must change to have done anything: captured tables, and others that the text reads."""
+        from holdtrue.catalog import inspect_sql  # reads SQL: only a test that is played needs the parser
+
+        read = inspect_sql(self.incident.sql, Dialect(self.incident.engine)).tables
+        return tuple(dict.fromkeys([*(one.table for one in (*self.incident.seed, *self.incident.observed)), *read]))
 
 
 def clock_of(incident: Incident) -> str:

@@ -335,9 +335,11 @@ def _insert(
 
 
 def _value(type_name: str, shift_from: str) -> str:
-    if not shift_from or not type_name.startswith("timestamp"):
+    if not shift_from or not (type_name == "date" or type_name.startswith("timestamp")):
         return "%s"
     moment = _escaped(_literal(shift_from))
+    if type_name == "date":
+        return f"(%s::date + (current_date - {moment}::timestamptz::date))"
     return f"(%s::{type_name} + (now() - {moment}::timestamptz))"
 
 

@@ -7,10 +7,11 @@ import hashlib
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from holdtrue.model import TableRows
-from holdtrue.testing.cells import Cell, read_cell
+from holdtrue.testing.cells import Cell, read_cell, shift_cell
 from holdtrue.testing.controls import Refusal
 from holdtrue.testing.parties import Party, State
 from holdtrue.testing.verdicts import BadSeed, LeftOpen
@@ -52,14 +53,14 @@ class SqliteControl:
         self._baseline.backup(self._connection, progress=give_up, sleep=0.01)
 
     def put(self, tables: Sequence[TableRows], *, shift_from: str = "") -> Refusal | None:
-        """Load rows, all or none. Times are text here and are not shifted."""
-        del shift_from
+        """Load rows, all or none. Times are text here: those of ISO's shape are moved, numbers are not."""
+        by = datetime.now(UTC) - datetime.fromisoformat(shift_from) if shift_from else timedelta(0)
         table = ""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             for one in tables:
                 table = one.table
-                refusal = self._put_table(one)
+                refusal = self._put_table(one, by)
                 if refusal is not None:
                     self._connection.execute("ROLLBACK")
                     return refusal
@@ -73,7 +74,7 @@ class SqliteControl:
             return Refusal(f"{table}: {getattr(error, 'sqlite_errorname', type(error).__name__)}")
         return None
 
-    def _put_table(self, one: TableRows) -> Refusal | None:
+    def _put_table(self, one: TableRows, by: timedelta) -> Refusal | None:
         known = {row[1]: row for row in self._connection.execute(f"PRAGMA table_xinfo({_quoted(one.table)})")}
         if not known:
             return Refusal(f"there is no table {one.table}")
@@ -90,7 +91,8 @@ class SqliteControl:
             text += f" ON CONFLICT ({', '.join(map(_quoted, primary))}) {action}"
         types = one.types or ("",) * len(one.columns)
         for row in one.rows:
-            self._connection.execute(text, [read_cell(row[place], types[place]) for place in places])
+            moved = [shift_cell(cell, kind, by) if by else cell for cell, kind in zip(row, types, strict=True)]
+            self._connection.execute(text, [read_cell(moved[place], types[place]) for place in places])
         return None
 
     def _roll_back(self) -> None:
