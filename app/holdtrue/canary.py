@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable
 from datetime import datetime
 
@@ -14,22 +15,42 @@ from holdtrue.errors import StoreError
 from holdtrue.model import Canary, Catalog, Invariant, NotifierConfig, Secret, ServiceConfig
 from holdtrue.store import Store
 
+_LONGEST_PAUSE = 15.0
+
 log = structlog.get_logger("holdtrue.canary")
 
 
 class CanaryRunner:
     """Turns the canary on any instance; the entry's lock in the store makes each turn single (semantics 7.7)."""
 
-    def __init__(self, *, store: Store, catalog: Callable[[], Catalog | None]) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        catalog: Callable[[], Catalog | None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Wire the runner; a turn is made by ``look``."""
         self._store = store
         self._catalog = catalog
+        self._monotonic = monotonic
+        self._looked: tuple[Catalog, float] | None = None
 
     def look(self) -> Turned | None:
-        """Make the turn that is due, if any; None where no canary is declared, or the store did not answer."""
-        catalog = self._catalog()
+        """Make the turn that is due, if any; None where no canary is declared, or the store did not answer.
+
+        Called every second, it looks as often as its rule is asked, and at once under another catalog.
+        """
+        catalog, at = self._catalog(), self._monotonic()
         if catalog is None or catalog.canary is None or catalog.config.canary is None:
             return None
+        if (
+            self._looked is not None
+            and self._looked[0] is catalog
+            and at - self._looked[1] < _pause(catalog.config.canary)
+        ):
+            return None
+        self._looked = (catalog, at)
         declared = declared_by(catalog.config)
         try:
             turned = self._store.canary.look(declared, _deciding(catalog.config.canary, catalog.canary))
@@ -39,6 +60,10 @@ class CanaryRunner:
         if turned.turn is not Turn.NOTHING:
             log.info("canary_turned", turn=turned.turn.value, why=turned.why.value)
         return turned
+
+
+def _pause(config: Canary) -> float:
+    return min(config.interval.total_seconds() / 2, _LONGEST_PAUSE)
 
 
 def declared_by(config: ServiceConfig) -> dict[str, str]:

@@ -129,7 +129,8 @@ def test_what_delivers_is_proven_and_what_does_not_never_is_and_says_so(folder: 
 
             page = vitals(serving)
             assert "It holds" in page
-            assert "Last proven not proven yet broken: not proven yet (due every 30s): " in page
+            assert "Notifiers 1 of 3 not proven yet broken: not proven yet (due every 30s): " in page
+            assert "; chat: last proven " in page
             assert "🐤" not in page
             shown = Texts(serving.get(f"/invariants/{NAME}").text).text
             assert "Nothing of yours is violated" in shown

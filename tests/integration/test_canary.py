@@ -10,12 +10,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from holdtrue.alerting import CanaryState, Turn, Turned, WhyProven, WhyTurn, review
+from holdtrue.canary import CanaryRunner
 from holdtrue.errors import PromotionRefused
 from holdtrue.metrics import Counters, Exposition
 from holdtrue.model import CANARY_NAME, CANARY_OWNER, Delivered, MessageState, Outcome, Subject, Undelivered
 from holdtrue.promotion import preview
 from holdtrue.rehearsal import IncidentRehearsal
-from scenes import HELD, Found, Scene, catalog_of, find_store, invariant, lose_store
+from scenes import COULD_NOT_LOOK, HELD, Found, Scene, catalog_of, find_store, invariant, lose_store
 from scenes.canary import EVERY, PAIR, Rounds, otherwise, with_canary
 from scenes.reading import Texts
 from scenes.serving import client_of, web_service
@@ -166,6 +167,14 @@ def test_a_canary_that_nobody_asks_is_not_broken_and_is_not_proven(scene: Scene,
     assert rounds.proven()["oncall"].why is WhyProven.TOO_OLD
 
 
+def test_a_canary_that_cannot_be_asked_says_why_nothing_is_proven(scene: Scene, rounds: Rounds) -> None:
+    rounds.turn()
+    scene.pass_time()
+    scene.look({PAIR: COULD_NOT_LOOK})
+    assert "its rule could not be asked: " in rounds.proven()["oncall"].sentence
+    assert "lagging" in rounds.proven()["oncall"].problem
+
+
 def test_nothing_counts_it(scene: Scene, rounds: Rounds) -> None:
     """Neither lists of alerts, nor what is pushed, nor metrics of invariants, nor pages; it is found where it is asked for."""
     store = scene.store
@@ -279,6 +288,20 @@ def test_instances_that_turn_at_once_make_each_turn_once(house: House, many: int
         thread.join(60)
     assert [one for one in made if one is not Turn.NOTHING].count(Turn.BREAK) == 1
     assert (made.count(Turn.MEND), made.count(Turn.END)) == (1, 1)
+
+
+def test_it_is_looked_at_as_often_as_it_may_matter_and_at_once_under_another_catalog(scene: Scene) -> None:
+    """A canary that is due once a day costs the store a read every 15 seconds, not every second."""
+    now = 100.0
+    runner = CanaryRunner(store=scene.store, catalog=lambda: scene.catalog, monotonic=lambda: now)
+    assert runner.look() is not None
+    now += 14
+    assert runner.look() is None
+    now += 1
+    assert runner.look() is not None
+    assert scene.catalog is not None
+    scene.install(with_canary(scene.catalog, "oncall"))
+    assert runner.look() is not None
 
 
 def test_its_health_is_told_by_its_own_route_too(scene: Scene, rounds: Rounds) -> None:

@@ -127,13 +127,14 @@ def test_the_nearest_notifier_is_named() -> None:
         (item("owner: holdtrue\nsql: SELECT 1 AS id FROM t"), 4),
         ("defaults: {owner: holdtrue}\n" + ONE, 1),
         (ONE.replace("rule", CANARY_NAME), 2),
+        (item(f"renamed_from: {CANARY_NAME}\nsql: SELECT 1 AS id FROM t"), 4),
     ],
-    ids=["its owner", "its owner as a default", "its name"],
+    ids=["its owner", "its owner as a default", "its name", "its history"],
 )
 def test_nothing_of_a_catalog_may_pass_for_it(invariants: str, line: int, config: str) -> None:
     """Whatever has its owner is left out of every count: a rule of a user's must not be hidden so."""
     (problem,) = refused(invariants, config)
-    assert "kept for the canary" in problem.message
+    assert "the canary" in problem.message
     assert problem.place.line == line
 
 

@@ -12,6 +12,7 @@ from holdtrue.errors import StoreUnreachable
 from holdtrue.ledger import KeyHasher
 from holdtrue.metrics import Counters
 from holdtrue.model import (
+    CANARY_NAME,
     Catalog,
     Claim,
     DatabaseConfig,
@@ -53,8 +54,10 @@ class Handed:
     def record(self, finished: Finished) -> None:
         self.finished.append(finished)
 
-    def monitor(self, *invariants: Invariant, databases: Databases | None = None) -> Monitor:
-        catalog = Catalog(invariants, ServiceConfig(databases=(DATABASE,)), (), "hash")
+    def monitor(
+        self, *invariants: Invariant, databases: Databases | None = None, database: DatabaseConfig = DATABASE
+    ) -> Monitor:
+        catalog = Catalog(invariants, ServiceConfig(databases=(database,)), (), "hash")
         if databases is None:
             databases = Databases(environ={})
             databases.configure((DATABASE,))
@@ -106,9 +109,9 @@ def test_without_the_past_nothing_is_asked_and_nothing_is_handed_over():
     assert handed.finished == []
 
 
-def test_the_newest_good_position_goes_to_whoever_picks_the_replica():
-    """Semantics 2.3: runs never go back, nor to a server that nobody accepted."""
-    seen = {}
+def looked_with(invariant: Invariant, database: DatabaseConfig, claim: Claim, before: Before) -> dict[str, object]:
+    """What a run of this claim, after this past, tells whoever picks the replica."""
+    seen: dict[str, object] = {}
 
     class Listening(Databases):
         def look(self, _database, **more):
@@ -116,8 +119,22 @@ def test_the_newest_good_position_goes_to_whoever_picks_the_replica():
             raise ZeroDivisionError
 
     handed = Handed()
-    before = handed.before("one", "payments")
+    handed.before = lambda *_: before
+    handed.monitor(invariant, databases=Listening(environ={}), database=database).perform(claim)
+    return seen
+
+
+def test_the_newest_good_position_goes_to_whoever_picks_the_replica():
+    """Semantics 2.3: runs never go back, nor to a server that nobody accepted."""
     position = object()
-    handed.before = lambda *_: replace(before, newest_good=position, accepted_system="7312")
-    handed.monitor(INVARIANT, databases=Listening(environ={})).perform(CLAIM)
+    before = replace(Handed().before("one", "payments"), newest_good=position, accepted_system="7312")
+    seen = looked_with(INVARIANT, DATABASE, CLAIM, before)
     assert (seen["newest_good"], seen["accepted_system"]) == (position, "7312")
+
+
+def test_the_canary_goes_on_where_our_own_store_was_restored_on_another_server():
+    """Semantics 7.7: nobody has to accept what holds the catalog itself."""
+    own = replace(INVARIANT, databases=(CANARY_NAME,))
+    before = replace(Handed().before("one", CANARY_NAME), newest_good=object())
+    seen = looked_with(own, replace(DATABASE, name=CANARY_NAME), replace(CLAIM, database=CANARY_NAME), before)
+    assert seen["newest_good"] is None

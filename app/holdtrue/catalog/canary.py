@@ -81,6 +81,10 @@ def check_kept(own: Fields, defaults: Fields | None) -> Iterable[Problem]:
     """An invariant that would pass for the canary: whatever has its owner is left out of every count."""
     if own.get("name") == CANARY_NAME:
         yield Problem(own.written["name"][1].place, "this name is kept for the canary (`canary:` of holdtrue.yaml)")
+    if own.get("renamed_from") == CANARY_NAME:
+        yield Problem(
+            own.written["renamed_from"][1].place, "the canary's history is its own, and goes over to no other"
+        )
     has = own if "owner" in own else defaults
     if has is not None and has.get("owner") == CANARY_OWNER:
         message = "the owner `holdtrue` is kept for the canary, which is left out of every count; name who answers for this one"

@@ -84,7 +84,9 @@ def _summary(answer: Examination) -> str:
         return f"refused: {counted}"
     invariants = _count(len(answer.catalog.invariants), "invariant")
     databases = _count(len(answer.catalog.config.databases), "database")
-    return f"in order: {invariants}, {databases}; {counted}"
+    canary = answer.catalog.config.canary
+    proves = f", a canary for {', '.join(map(visible, canary.notify))}" if canary is not None else ""
+    return f"in order: {invariants}, {databases}{proves}; {counted}"
 
 
 def _count(number: int, noun: str) -> str:
@@ -96,6 +98,7 @@ def _as_data(answer: Examination, problems: list[tuple[str, Problem]]) -> dict[s
         "in_order": answer.catalog is not None,
         "invariants": len(answer.catalog.invariants) if answer.catalog else None,
         "databases": len(answer.catalog.config.databases) if answer.catalog else None,
+        "canary": list(answer.catalog.config.canary.notify) if answer.catalog and answer.catalog.config.canary else [],
         "problems": [
             {
                 "file": path,

@@ -206,7 +206,8 @@ class Monitor:
             answer = self._databases.look(
                 before.standing.database,
                 time_limit=invariant.timeout,
-                newest_good=before.newest_good,
+                # Our own store is what it is: restored elsewhere it is another server, and there is nothing to go back to.
+                newest_good=before.newest_good if before.standing.database != CANARY_NAME else None,
                 accepted_system=before.accepted_system,
                 examine=examine,
                 ahead=invariant.sql,

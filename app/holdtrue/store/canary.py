@@ -124,9 +124,13 @@ def _state(connection: Connection, entry: int | None) -> CanaryState:
 
 def _proofs(connection: Connection, entry: int | None) -> tuple[Proof, ...]:
     found = connection.execute(select(proofs).order_by(proofs.c.notifier)).all()
-    problems = _problems(connection, entry) if found and entry is not None else {}
+    if not found or entry is None:
+        return tuple(Proof(row.notifier, row.since, row.proven_at, row.episode_id) for row in found)
+    problems, standing = _problems(connection, entry), rows.standing_of(known_of(connection, [entry])[entry])
+    unasked = f"its rule could not be asked: {standing.try_reason}" if standing.errors_in_a_row else ""
     return tuple(
-        Proof(row.notifier, row.since, row.proven_at, row.episode_id, problems.get(row.notifier, "")) for row in found
+        Proof(row.notifier, row.since, row.proven_at, row.episode_id, problems.get(row.notifier) or unasked)
+        for row in found
     )
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 from holdtrue import alerting
 from holdtrue.alerting import WhyProven
 from holdtrue.deadman import SwitchState
-from holdtrue.model import Catalog, Generation, Message, MessageState, Proof
+from holdtrue.model import CANARY_OWNER, Catalog, Generation, Message, MessageState, Proof
 from holdtrue.store.records import Backlog, InstanceRow, OverviewRow
 from holdtrue.web.views.parts import When, when, when_or_none
 
@@ -136,15 +136,15 @@ def _proven(catalog: Catalog | None, proofs: Sequence[Proof], now: datetime) -> 
     found = alerting.last_proven(catalog.config.canary, proofs, now)
     waiting = [one for one in found if one.why is WhyProven.WAITING]
     bad = [one for one in found if not one.well and one not in waiting]
-    oldest = min((one.proven_at for one in found if one.proven_at is not None), default=None)
-    said = "; ".join(f"{one.notifier}: {one.sentence}" for one in (*bad, *waiting))
+    said = "; ".join(
+        f"{one.notifier}: {one.sentence}" for one in sorted(found, key=lambda one: (one.well, one in waiting))
+    )
     if bad:
-        word = f"{len(bad)} of {len(found)} not proven"
-        return (Vital("Last proven", "bad", word, said, None, "/deliveries"),)
+        return (Vital("Notifiers", "bad", f"{len(bad)} of {len(found)} not proven", said, None, "/deliveries"),)
     if waiting:
-        return (Vital("Last proven", "warn", "not proven yet", said, None, "/deliveries"),)
-    names = ", ".join(one.notifier for one in found)
-    return (Vital("Last proven", "well", names, "fired and resolved", when_or_none(oldest, now), "/deliveries"),)
+        word = f"{len(waiting)} of {len(found)} not proven yet"
+        return (Vital("Notifiers", "warn", word, said, None, "/deliveries"),)
+    return (Vital("Notifiers", "well", "proven", said, None, f"/alerts?owner={CANARY_OWNER}"),)
 
 
 def _instances(instances: Sequence[InstanceRow], now: datetime) -> Vital:
