@@ -330,3 +330,28 @@ def test_a_thread_of_the_code_s_own_is_named_even_where_no_database_was_given(da
     assert report.verdict is Verdict.NOT_REACHED
     assert "a thread that no party owns" in report.reason
     reset()
+
+
+def test_a_report_says_what_a_fix_costs_beside_what_it_cost_before(database: BarrierDatabase) -> None:
+    """How long is for benchmarks; that a lock is waited for, and held, is not."""
+    before = race(
+        a=lambda: duplicate.buggy(database.engine),
+        b=lambda: duplicate.buggy(database.engine),
+        invariant=schema.ONE_SETTLED,
+        db=database,
+    ).play()
+    after = race(
+        a=lambda: duplicate.right_lock_parent(database.engine),
+        b=lambda: duplicate.right_lock_parent(database.engine),
+        invariant=schema.ONE_SETTLED,
+        db=database,
+    ).assert_holds()
+    assert before.costs().longest.waited == 0
+    assert before.costs().schedules["AB"]["A"].held > 0
+    assert before.costs().schedules["AB"]["B"].held == 0, "B saw the refund and wrote nothing"
+    costs = after.costs().schedules
+    assert costs["A1"]["B"].waited > 0 == costs["A1"]["A"].waited
+    assert costs["B1"]["A"].waited > 0 == costs["B1"]["B"].waited
+    assert all(one.waited == 0 for name in ("AB", "BA") for one in costs[name].values())
+    assert all(one.held > 0 for of_schedule in costs.values() for one in of_schedule.values())
+    assert "A1        B" in after.costs().beside(before.costs())

@@ -3,6 +3,7 @@
 from holdtrue.testing.async_races import AsyncRace, arace
 from holdtrue.testing.barrier_databases import BarrierDatabase
 from holdtrue.testing.checkpoints import checkpoint
+from holdtrue.testing.costs import Cost, Costs
 from holdtrue.testing.django_schema import schema_from_django
 from holdtrue.testing.forced import ForcedOrder, force_order
 from holdtrue.testing.incidents import FrozenIncident, load_incident
@@ -19,6 +20,8 @@ __all__ = [
     "BadSeed",
     "BarrierDatabase",
     "BarrierFailed",
+    "Cost",
+    "Costs",
     "ForcedOrder",
     "FrozenIncident",
     "LateEffect",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holdtrue.testing import replay
+from holdtrue.testing.costs import Costs
 from holdtrue.testing.plans import Schedule
 from holdtrue.testing.played import Played
 from holdtrue.testing.verdicts import BarrierFailed, How, Verdict
@@ -47,6 +48,10 @@ class RaceReport:
         """The reason and, where one schedule is to blame, that schedule."""
         blamed = self.judged[-1] if self.judged and self.judged[-1].verdict is self.verdict else None
         return self.reason + (f"\n{blamed.show()}" if blamed is not None and self.verdict is not Verdict.HELD else "")
+
+    def costs(self) -> Costs:
+        """How long each party waited and held locks, in each schedule that was played."""
+        return Costs({one.schedule.name: one.played.costs for one in self.judged})
 
     def require(self) -> RaceReport:
         """Itself, if it held.

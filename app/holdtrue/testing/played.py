@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from holdtrue.testing.costs import Cost
 from holdtrue.testing.verdicts import LeftOpen, Verdict
 
 
@@ -46,6 +47,7 @@ class Played:
     blocked: bool
     inferred: bool
     conflicts: tuple[str, ...]
+    costs: Mapping[str, Cost]
     trouble: Verdict | None = None
     reason: str = ""
     left_open: tuple[str, ...] = ()

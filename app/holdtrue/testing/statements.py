@@ -25,6 +25,7 @@ _LISTED = re.compile(rf",\s*({_NAME})(?:\s+(?:AS\s+)?{_PART})?", re.IGNORECASE)
 _COPY = re.compile(rf"^\s*COPY\s+({_NAME})\s*(?:\([^)]*\))?\s*(FROM|TO)\b", re.IGNORECASE)
 _TAKES_LOCK = re.compile(r"^\s*BEGIN\s+(?:IMMEDIATE|EXCLUSIVE)\b", re.IGNORECASE)
 _LOCK = re.compile(r"\bFOR\s+(?:NO\s+KEY\s+UPDATE|UPDATE|SHARE|KEY\s+SHARE)\b", re.IGNORECASE)
+_ADVISORY = re.compile(r"\b(?:pg_(?:try_)?advisory_(?:xact_)?lock(?:_shared)?|GET_LOCK)\s*\(", re.IGNORECASE)
 _DELETE = re.compile(r"\bDELETE\s+FROM\b", re.IGNORECASE)
 _VERB = re.compile(r"^[\s(]*([A-Za-z]+)")
 _PASSED = frozenset({"SAVEPOINT", "RELEASE", "ROLLBACK", "BEGIN", "START"})
@@ -42,6 +43,12 @@ class Statement:
     writes: frozenset[str] = frozenset()
     locking: bool = False
     outside: str = ""
+    advisory: bool = False
+
+    @property
+    def takes_locks(self) -> bool:
+        """Whether another party may have to wait for it until the transaction ends."""
+        return bool(self.writes) or self.locking or self.advisory or self.verb == "LOCK"
 
     @property
     def is_boundary(self) -> bool:
@@ -86,7 +93,7 @@ def classify(sql: str) -> Statement:
     verb = _VERB.match(text)
     name = verb.group(1).upper() if verb else "?"
     locking = _LOCK.search(text) is not None or _TAKES_LOCK.match(text) is not None
-    return Statement(name, frozenset(reads), frozenset(writes), locking)
+    return Statement(name, frozenset(reads), frozenset(writes), locking, advisory=_ADVISORY.search(text) is not None)
 
 
 def _last(name: str) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from holdtrue.testing.blocking import Blocking
+from holdtrue.testing.costs import Event, Moment, costs_of
 from holdtrue.testing.gates import Gate, Stand, TaskGate, ThreadGate, here
 from holdtrue.testing.loops import RaceLoop
 from holdtrue.testing.parties import Abandoned, AbandonedTask, Party, State, current_party
@@ -47,6 +48,7 @@ class StepScheduler:
     parties: list[Party] = field(default_factory=list, init=False)
     lines: list[Line] = field(default_factory=list, init=False)
     changed: threading.Condition = field(default_factory=threading.Condition, init=False)
+    moments: list[Moment] = field(default_factory=list, init=False)
     trouble: Verdict | None = field(default=None, init=False)
     reason: str = field(default="", init=False)
     _end: float = field(default=0.0, init=False)
@@ -125,12 +127,14 @@ class StepScheduler:
     def ended(self, party: Party, statement: Statement) -> None:
         """A statement of the party is over."""
         with self.changed:
+            self._note_moment(party, Event.ENDS)
             party.completed = statement
             self._is_over(party)
 
     def failed(self, party: Party, what: str) -> None:
         """The database refused a statement of the party; ``what`` never carries values."""
         with self.changed:
+            self._note_moment(party, Event.FAILS)
             self._is_over(party)
             party.conflicts.append(what)
             self.lines.append(Line(party.name, f"! {what}"))
@@ -138,6 +142,7 @@ class StepScheduler:
     def rolled_back(self, party: Party) -> None:
         """The party rolled back."""
         with self.changed:
+            self._note_moment(party, Event.GIVES_UP)
             self._is_over(party)
             if party.started and not party.abandoned:
                 self.lines.append(Line(party.name, "ROLLBACK"))
@@ -147,6 +152,7 @@ class StepScheduler:
         with self.changed:
             for party in self.parties:
                 if connection in party.connections:
+                    self._note_moment(party, Event.GIVES_UP)
                     party.connections.discard(connection)
                     self._is_over(party)
                     if pid is not None:
@@ -181,6 +187,7 @@ class StepScheduler:
             if party.state is State.FINISHED:
                 self.complain(Verdict.NOT_REACHED, LATE.format(party=party.name, statement=statement))
                 return None
+            self._note_moment(party, Event.STANDS)
             stand = party.come(Stand(statement, gate, here()))
             self.changed.notify_all()
             return stand
@@ -218,6 +225,7 @@ class StepScheduler:
             conflicts=tuple(what for party in self.parties for what in party.conflicts),
             trouble=self.trouble,
             reason=self.reason,
+            costs=costs_of(self.moments),
             left_open=tuple(one.name for one in self.parties if self._left_open(one)),
         )
 
@@ -234,6 +242,7 @@ class StepScheduler:
             except BaseException as error:  # noqa: BLE001  recorded and judged by the caller, in its own thread
                 party.error = None if party.abandoned else error
             with self.changed:
+                self._note_moment(party, Event.GIVES_UP)
                 party.state = State.FINISHED
                 for stand in party.waiting:
                     self.complain(Verdict.NOT_REACHED, LATE.format(party=party.name, statement=stand.statement))
@@ -287,6 +296,7 @@ class StepScheduler:
             party.started = True
             party.waits_for = ""
             party.state, party.moved, party.idle_since = State.MOVING, time.monotonic(), None
+            self._note_moment(party, Event.MOVES, party.at)
             stand.gate.open()
 
     def _settle(self) -> bool:
@@ -320,6 +330,8 @@ class StepScheduler:
             # What was true of a party that moved while the server was asked may be over by now.
             if before[waits_for][0] is State.MOVING or before[waits_for] != self._standing(waits_for):
                 return False
+            if party.state is not State.BLOCKED:
+                self._note_moment(party, Event.WAITS)
             party.state, party.waits_for = State.BLOCKED, waits_for
             self._blocked = True
             self._guessed = self._guessed or (self.blocking is not None and self.blocking.inferred)
@@ -411,6 +423,9 @@ class StepScheduler:
         for party in self.parties:
             if party.thread is not None:
                 party.thread.join(2.0 if party in left else self.limits.deadline)
+
+    def _note_moment(self, party: Party, event: Event, statement: Statement | None = None) -> None:
+        self.moments.append(Moment(time.monotonic(), party.name, event, statement))
 
     def _left_open(self, party: Party) -> bool:
         return self.blocking is not None and bool(party.kept) and self.blocking.has_left_open(party)
