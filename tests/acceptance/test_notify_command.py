@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,12 @@ def test_each_kind_is_told_a_marked_test_alert_and_its_end(tmp_path: Path) -> No
                 "from": "holdtrue@example.com",
                 "to": ["a@example.com"],
             },
+        )
+        listed = holdtrue("notify", "list", cwd=tmp_path)
+        assert (listed.returncode, listed.stderr) == (0, "")
+        assert (
+            re.sub(r"\n  .*", " …", listed.stdout)
+            == "chat (slack)\nhooks (webhook) …\npager (pagerduty) …\nmail (email) …\n"
         )
         said = {}
         for name in ("chat", "hooks", "pager", "mail"):

@@ -200,6 +200,7 @@ def test_the_inventory_tells_instances_catalog_and_deliveries(client: TestClient
     assert (catalog["generation"], catalog["entries"]) == (1, 6)
     deliveries = client.get("/api/v1/deliveries", params={"limit": 2}).json()
     assert len(deliveries["deliveries"]) == 2
+    assert "cannot edit the former ones" in deliveries["limits"]["oncall"]
     older = client.get("/api/v1/deliveries", params={"limit": 200, "before": deliveries["next"]}).json()
     assert older["next"] is None
     assert client.get("/api/v1/deliveries", params={"state": "failed"}).json()["deliveries"] == []

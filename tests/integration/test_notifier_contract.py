@@ -26,8 +26,8 @@ from holdtrue.model import (
     Undelivered,
 )
 from holdtrue.notifiers import KINDS as OFFERED
-from holdtrue.notifiers import Gathering, Notifier, Outage, build_notifier, build_state_keeper
-from scenes.told import EPISODE, KINDS, RESOLVED, UNCHECKED, Stand, notifier_at, parcel, standing
+from holdtrue.notifiers import Gathering, Notifier, Outage, build_notifier, build_state_keeper, limits_of
+from scenes.told import EPISODE, KINDS, RESOLVED, UNCHECKED, Stand, config_of, notifier_at, parcel, standing
 from servers.stalling import stalling
 from telling import Service
 
@@ -199,6 +199,7 @@ def test_a_redraw_tells_nobody(stand: Stand) -> None:
 
 def test_what_it_cannot_do_is_said_without_a_secret(stand: Stand) -> None:
     said = stand.notifier.describe_limits()
+    assert limits_of(config_of(stand.kind, 9)) == said
     assert bool(said) == (not (stand.notifier.kind == "slack" and hasattr(stand.notifier, "_token")))
     assert all(secret not in said for secret in stand.secrets)
 

@@ -147,6 +147,7 @@ class TestOverview:
         scene.pass_time(timedelta(minutes=2))
         assert "1 not sent yet" in see(scene)
         assert "Slack answered 500" in see(scene, "/deliveries")
+        assert "cannot edit the former ones" in see(scene, "/deliveries")
         scene.deliver(Undelivered("Slack says channel_not_found", permanent=True))
         assert "1 given up" in see(scene)
 

@@ -87,6 +87,7 @@ def parcel(
 class Stand:
     """One kind in front of its stub. ``told`` is what a reader gets, one text for each call that was taken."""
 
+    kind: str
     notifier: Notifier
     trouble: Callable[[Trouble], None]
     told: Callable[[], list[str]]
@@ -95,8 +96,8 @@ class Stand:
     secrets: tuple[str, ...]
 
 
-def notifier_at(kind: str, port: int, name: str = "told", environ: Mapping[str, str] | None = None) -> Notifier:
-    """A notifier of the kind, as ``holdtrue.yaml`` configures it, that speaks to a port of the loopback."""
+def config_of(kind: str, port: int, name: str = "told") -> NotifierConfig:
+    """How ``holdtrue.yaml`` configures a notifier of the kind that speaks to a port of the loopback."""
     base = f"http://127.0.0.1:{port}"
     options: dict[str, tuple[tuple[str, Option], ...]] = {
         "slack bot": (("token", Secret("${TOKEN}")), ("channel", "#payments"), ("api_url", f"{base}/api/")),
@@ -117,6 +118,12 @@ def notifier_at(kind: str, port: int, name: str = "told", environ: Mapping[str, 
             ("to", ("a@example.com", "b@example.com")),
         ),
     }
+    return NotifierConfig(name, kind.partition(" ")[0], options[kind])
+
+
+def notifier_at(kind: str, port: int, name: str = "told", environ: Mapping[str, str] | None = None) -> Notifier:
+    """The notifier that is configured so."""
+    base = f"http://127.0.0.1:{port}"
     known = {
         "TOKEN": TOKEN,
         "HOOK": base + HOOK_PATH,
@@ -124,9 +131,7 @@ def notifier_at(kind: str, port: int, name: str = "told", environ: Mapping[str, 
         "SIGN": SECRET,
         "KEY": ROUTING_KEY,
     }
-    return build_notifier(
-        NotifierConfig(name, kind.partition(" ")[0], options[kind]), known if environ is None else environ
-    )
+    return build_notifier(config_of(kind, port, name), known if environ is None else environ)
 
 
 @contextmanager
@@ -141,6 +146,7 @@ def standing(kind: str, name: str = "told") -> Iterator[Stand]:
                 "lost": Answer(0, after=True),
             }
             yield Stand(
+                kind,
                 notifier_at(kind, int(slack.address.rpartition(":")[2]), name),
                 lambda trouble: slack.answer_next(answers[trouble]),
                 lambda: [one.seen for one in slack.messages],
@@ -152,6 +158,7 @@ def standing(kind: str, name: str = "told") -> Iterator[Stand]:
         with MailStub() as mail:
             said = {"busy": "451 later", "pause": "452 full", "refused": "554 no secret", "lost": "421 closing"}
             yield Stand(
+                kind,
                 notifier_at(kind, mail.port, name),
                 lambda trouble: mail.data.append(said[trouble]),
                 lambda: [f"{one['subject']}\n{one.get_body(('plain',)).get_content()}" for one in mail.messages],  # type: ignore[union-attr]
@@ -168,6 +175,7 @@ def standing(kind: str, name: str = "told") -> Iterator[Stand]:
                 "lost": Reply(0, after=True),
             }
             yield Stand(
+                kind,
                 notifier_at(kind, int(hook.server.server_address[1]), name),
                 lambda trouble: hook.answers.append(replies[trouble]),
                 lambda: [texts_of(one.body) for one in hook.posts],

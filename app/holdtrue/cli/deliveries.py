@@ -32,7 +32,7 @@ def deliveries(  # noqa: PLR0917  typer makes options of them
     url: UrlOption = None,
     format_: FormatOption = Format.TEXT,
 ) -> None:
-    """List owed messages, newest first, and count all there are.
+    """List owed messages, newest first, count all there are, and say what each notifier cannot do.
 
     Exit code: 0 if none of those listed has failed for good, 4 if one has.
     """
@@ -55,8 +55,11 @@ def lines(report: dict[str, Any]) -> list[str]:
         f"{visible(notifier)}: " + " · ".join(f"{count} {state}" for state, count in states.items())
         for notifier, states in report["totals"].items()
     ]
+    # A service of an older version says nothing of them.
+    limits = [f"{visible(notifier)}: {visible(said)}" for notifier, said in report.get("limits", {}).items()]
+    last = [*counted, *(["", "what they cannot do:", *(f"  {one}" for one in limits)] if limits else [])]
     if not report["deliveries"]:
-        return ["no message was owed" if not counted else "no such message", *counted]
+        return ["no message was owed" if not counted else "no such message", *last]
     rows = [
         (
             one["owed_at"],
@@ -75,7 +78,7 @@ def lines(report: dict[str, Any]) -> list[str]:
     cells = table(rows, headings=headings)
     failed = [one["state"] == MessageState.FAILED.value for one in report["deliveries"]]
     body = [paint(line, "red") if bad else line for line, bad in zip(cells[1:], failed, strict=True)]
-    return [paint(cells[0], "dim"), *body, "", *counted]
+    return [paint(cells[0], "dim"), *body, "", *last]
 
 
 def _state(one: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""notify: tries the notifiers of holdtrue.yaml"""
+"""notify: lists the notifiers of holdtrue.yaml, and tries them"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdtrue.cli.options import ConfigOption
 from holdtrue.cli.quiet import no_log
 from holdtrue.cli.terminal import complain, say, visible
 from holdtrue.errors import NotFound
-from holdtrue.notifiers import Trial, build_notifier, build_state_keeper, try_cluster, try_notifier
+from holdtrue.notifiers import Trial, build_notifier, build_state_keeper, limits_of, try_cluster, try_notifier
 from holdtrue.settings import environment, load_settings
 
 
@@ -22,7 +22,24 @@ def register(app: typer.Typer) -> None:
     """Add ``holdtrue notify``."""
     group = typer.Typer(help="Try how people are told.", no_args_is_help=True)
     group.command("test")(try_one)
+    group.command("list")(list_all)
     app.add_typer(group, name="notify")
+
+
+def list_all(config: ConfigOption = None) -> None:
+    """List the notifiers of holdtrue.yaml, and what each cannot do.
+
+    No secret is read and nobody is told anything. Ends with 0, or with 2 if the catalog is refused.
+    """
+    settings = load_settings(config, os.environ)
+    environ = environment(settings.config, os.environ)
+    notifiers = load_catalog(settings.config, environ=environ, allow_empty=True).config.notifiers
+    if not notifiers:
+        say("holdtrue.yaml names no notifier: nobody is told")
+    for one in notifiers:
+        say(f"{visible(one.name)} ({one.kind})")
+        if said := limits_of(one):
+            say(f"  {said}")
 
 
 def try_one(

@@ -313,7 +313,9 @@ class ThroughStore:
             invariant=wanted.invariant,
         )
         totals = reports.totals(self._store.reads.message_totals())
-        return {"deliveries": reports.owed(found), "totals": totals}
+        catalog = self.catalog()
+        limits = reports.limits(catalog.config.notifiers) if catalog is not None else {}
+        return {"deliveries": reports.owed(found), "totals": totals, "limits": limits}
 
     def catalog(self) -> Catalog | None:
         """The catalog in force in the store, or None if there is none."""

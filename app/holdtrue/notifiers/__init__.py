@@ -4,6 +4,7 @@ from holdtrue.notifiers.alertmanager import Alertmanager, Member, Problem
 from holdtrue.notifiers.alertmanager_alerts import Labels, StateAlert, bodies, of_database, of_episode
 from holdtrue.notifiers.alertmanager_silences import LabelMatch, SilenceAnswer, expire, silence
 from holdtrue.notifiers.kinds import KINDS, STATE_KEEPERS, build_notifier, build_state_keeper
+from holdtrue.notifiers.limits import limits_of
 from holdtrue.notifiers.notifier import MAY_HAVE_ARRIVED, Gathering, Notifier
 from holdtrue.notifiers.outages import Outage
 from holdtrue.notifiers.trial import Trial, try_cluster, try_notifier
@@ -29,6 +30,7 @@ __all__ = [
     "build_notifier",
     "build_state_keeper",
     "expire",
+    "limits_of",
     "of_database",
     "of_episode",
     "silence",

@@ -13,6 +13,7 @@ from typing import Final
 
 from holdtrue.errors import SettingsRefused
 from holdtrue.model import Delivered, NotifierConfig, Parcel, Thread, Undelivered
+from holdtrue.notifiers import limits
 from holdtrue.notifiers.connecting import Line, tls_of
 from holdtrue.notifiers.email_list import list_identity, list_of, outage_mail
 from holdtrue.notifiers.email_texts import identity, message_of
@@ -89,10 +90,7 @@ class Email:
 
     def describe_limits(self) -> str:
         """What e-mail cannot do."""
-        return (
-            "e-mail adds a message for every event to the alert's thread, and cannot edit the former ones; "
-            "sent means that the mail server took it, not that anybody read it"
-        )
+        return limits.EMAIL
 
     def deliver(self, parcel: Parcel) -> Delivered | Undelivered:
         """Send the event."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from holdtrue.errors import SettingsRefused
 from holdtrue.model import Delivered, NotifierConfig, Parcel, Thread, Undelivered
+from holdtrue.notifiers import limits
 from holdtrue.notifiers.notifier import Notifier
 from holdtrue.notifiers.options import text_of, wanted_secret
 from holdtrue.notifiers.pagerduty_events import dedup_key, encoded, event_of, must_resolve
@@ -41,10 +42,7 @@ class PagerDuty:
 
     def describe_limits(self) -> str:
         """What PagerDuty cannot be told."""
-        return (
-            "PagerDuty pages once for an incident: worsened and reminder are noted in one that is open, and page nobody; "
-            "an alert that has ended before PagerDuty heard of it pages nobody"
-        )
+        return limits.PAGERDUTY
 
     def deliver(self, parcel: Parcel) -> Delivered | Undelivered:
         """Trigger the episode's incident, or resolve it."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from holdtrue.errors import SettingsRefused
 from holdtrue.model import Delivered, NotifierConfig, Parcel, Reason, Thread, Undelivered
+from holdtrue.notifiers.limits import SLACK_WEBHOOK
 from holdtrue.notifiers.notifier import Notifier
 from holdtrue.notifiers.options import secret_of, text_of
 from holdtrue.notifiers.outages import Outage
@@ -229,7 +230,7 @@ class SlackWebhook:
 
     def describe_limits(self) -> str:
         """What a webhook cannot do."""
-        return "an incoming webhook adds a new message for every event; it cannot edit the former ones or use a thread"
+        return SLACK_WEBHOOK
 
     def deliver(self, parcel: Parcel) -> Delivered | Undelivered:
         """Post a message of its own for the event."""

@@ -10,6 +10,7 @@ import httpx2
 
 from holdtrue.errors import SettingsRefused
 from holdtrue.model import Delivered, NotifierConfig, Parcel, Undelivered
+from holdtrue.notifiers import limits
 from holdtrue.notifiers.addresses import is_internal
 from holdtrue.notifiers.connecting import tls_of
 from holdtrue.notifiers.notifier import Notifier
@@ -78,7 +79,7 @@ class Webhook:
 
     def describe_limits(self) -> str:
         """What a webhook cannot do."""
-        return "a webhook is told each event by itself, and maybe twice: it has to tell repeats by their key"
+        return limits.WEBHOOK
 
     def deliver(self, parcel: Parcel) -> Delivered | Undelivered:
         """Post the event."""
@@ -109,7 +110,7 @@ class GroupedWebhook(Webhook):
 
     def describe_limits(self) -> str:
         """What it cannot do."""
-        return "a webhook may be told an event twice: it has to tell repeats by the key of each alert in a body"
+        return limits.GROUPED_WEBHOOK
 
     def deliver_group(self, parcels: Sequence[Parcel], unreachable: Collection[str]) -> Delivered | Undelivered:
         """Post one body that lists them all."""

@@ -23,6 +23,7 @@ from holdtrue.model import (
     Message,
     MessageState,
     NearDeploy,
+    NotifierConfig,
     Position,
     Run,
     Sample,
@@ -259,6 +260,14 @@ def totals(found: Mapping[tuple[str, MessageState], int]) -> Json:
     for (notifier, state), count in sorted(found.items()):
         counted.setdefault(notifier, {})[state.value] = count
     return counted
+
+
+def limits(configs: Iterable[NotifierConfig]) -> Json:
+    """What the notifiers cannot do, by name; those that lack nothing are not in it."""
+    # Whatever sends: most reports do without.
+    from holdtrue.notifiers import limits_of
+
+    return {one.name: said for one in configs if (said := limits_of(one))}
 
 
 def owed(found: Iterable[OwedRow]) -> list[Json]:

@@ -344,6 +344,7 @@ def _add_inventory(router: APIRouter, service: WebService) -> None:
         return {
             "deliveries": reports.owed(found),
             "totals": reports.totals(service.store.reads.message_totals()),
+            "limits": reports.limits(now.config.notifiers) if (now := service.catalog()) is not None else {},
             "next": found[-1].message.id if len(found) == limit else None,
         }
 

@@ -300,7 +300,14 @@ def _add_inventory(router: APIRouter, service: WebService, renderer: Renderer) -
             100, filters.states, before, notifier=filters.notifier or None, alert=filters.alert_number
         )
         older = filters.url(before=str(found[-1].message.id)) if len(found) == 100 else None
-        view = deliveries_page(found, service.store.reads.message_totals(), filters, older, service.now())
+        view = deliveries_page(
+            found,
+            service.store.reads.message_totals(),
+            service.catalog(),
+            filters,
+            older=older,
+            now=service.now(),
+        )
         return renderer.page(request, "deliveries.html", view, live=before is None)
 
 

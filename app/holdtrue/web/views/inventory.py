@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from holdtrue.model import Catalog, Ending, Episode, MessageState, show_duration
+from holdtrue.notifiers import limits_of
 from holdtrue.store import AuditRow, CatalogStatus, OtherServer, OwedRow
 from holdtrue.web.showing import thousands
 from holdtrue.web.views.alerts import AlertLine, episode_lines
@@ -107,13 +108,17 @@ class DeliveryFilters:
 
 @dataclass(frozen=True, slots=True)
 class DeliveriesPage:
-    """All that the page shows; ``states`` count all messages there are, and lead to theirs."""
+    """All that the page shows; ``states`` count all messages there are, and lead to theirs.
+
+    ``limits`` say of each notifier what it cannot do.
+    """
 
     lines: tuple[DeliveryLine, ...]
     older: str | None
     filters: DeliveryFilters
     states: tuple[Link, ...]
     notifiers: tuple[str, ...]
+    limits: tuple[tuple[str, str], ...]
 
 
 def catalog_page(
@@ -186,11 +191,13 @@ def _another_server(found: OtherServer | None) -> str:
 def deliveries_page(
     owed: Sequence[OwedRow],
     totals: Mapping[tuple[str, MessageState], int],
+    catalog: Catalog | None,
     filters: DeliveryFilters,
+    *,
     older: str | None,
     now: datetime,
 ) -> DeliveriesPage:
-    """Owed messages, newest first, and how many there are in each state."""
+    """Owed messages, newest first, how many there are in each state, and what the notifiers cannot do."""
     counts: Counter[MessageState] = Counter()
     for (_, state), count in totals.items():
         counts[state] += count
@@ -210,6 +217,10 @@ def deliveries_page(
             ),
         ),
         notifiers=tuple(sorted({notifier for notifier, _ in totals})),
+        limits=tuple(
+            (f"{one.name} ({one.kind})", limits_of(one) or "nothing is missing")
+            for one in (catalog.config.notifiers if catalog is not None else ())
+        ),
     )
 
 
