@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from holdtrue.errors import CatalogRefused, PromotionRefused
 from holdtrue.model import Delivered, Place, Problem
+from holdtrue.scaffolding import Extra
 from scenes import Found, Scene, catalog_of, invariant
 from scenes.refunds import REFUNDS, REFUNDS_SQL, refunds_world
 from scenes.seeing import OURS
@@ -265,6 +266,13 @@ def test_times_are_iso_in_utc(client: TestClient, scene: Scene) -> None:
     ]
     assert len(found) > 40
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", one) for one in found)
+
+
+def test_files_beside_the_test_are_asked_for_by_their_kind(client: TestClient, scene: Scene, calls: Calls) -> None:
+    path = f"/api/v1/alerts/{firing(scene)}/promote"
+    assert client.post(path, json={"also": ["spec", "csv"]}, headers=OURS).status_code == 200
+    assert client.post(path, json={"also": ["pdf"]}, headers=OURS).status_code == 422
+    assert calls.also == [(Extra.SPEC, Extra.CSV)]
 
 
 def test_every_endpoint_is_in_the_openapi_document_and_in_the_docs(client: TestClient) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from holdtrue.databases import Databases, Examined, Look, examine_invariant
 from holdtrue.model import Evidence, Outcome, Position
-from holdtrue.scaffolding import Writer
+from holdtrue.scaffolding import Extra, Writer
 from holdtrue.scaffolding.overlaps import prove_overlap
 from holdtrue.store import bodies, open_store
 from racy import schema
@@ -213,7 +213,11 @@ def test_the_ticket_tells_it_with_the_deploys_of_its_time(
     house.store.deploys.add("payments", "1.4.2", by="ci (token)", who="token")
     one, other = two_writers(refunds)
     alert = save(house, look(standby, good.position))
-    files: dict[str, Any] = dict(preview(house, catalog(), alert, by="ana").files)
+    files: dict[str, Any] = dict(preview(house, catalog(), alert, by="ana", also=tuple(Extra)).files)
+    assert {"incident.spec", "rows.json"} < set(files)
+    assert len([name for name in files if name.startswith("rows_") and name.endswith(".csv")]) == 3
+    assert all("dsp_1" not in text for text in files.values()), "masked like the rest"
+    assert files["incident.spec"].count("session ") == 3
     record = json.loads(files["ticket.json"])
     assert record["overlap"].startswith("proved by the log")
     assert [writer["transaction"] for writer in record["writers"]] == [one, other]

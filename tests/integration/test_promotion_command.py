@@ -252,3 +252,28 @@ def test_a_folder_is_whole_or_not_there(tmp_path: Path) -> None:
     with pytest.raises(Refused):
         write_folder(tmp_path / "file" / "below", {"a.py": ""})
     assert safe_name("test_incident_x.py") == "test_incident_x.py"
+
+
+def test_rows_leave_as_csv_and_json_if_they_are_asked_for(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["promote", NAME, "--also", "csv, json"]) == 0
+    folder = place / "tests" / "incidents" / f"{NAME}_1"
+    names = {one.name for one in folder.iterdir()}
+    assert {"rows.json", "rows_1_accounts.csv", "rows_2_disputes.csv", "rows_3_refunds.csv"} < names
+    assert "incident.spec" not in names
+    frozen = json.loads((folder / "incident.json").read_text(encoding="utf-8"))
+    rows = json.loads((folder / "rows.json").read_text(encoding="utf-8"))
+    assert len(rows) == sum(len(table["rows"]) for part in ("seed", "observed") for table in frozen[part])
+    assert all("dsp_1" not in (folder / name).read_text(encoding="utf-8") for name in names)
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("also", "says"),
+    [("spec", "an isolationtester spec is for PostgreSQL"), ("pdf", "--also pdf is no kind of file")],
+)
+def test_a_kind_of_file_that_cannot_be_is_refused_and_nothing_is_written(
+    place: Path, capsys: pytest.CaptureFixture[str], also: str, says: str
+) -> None:
+    assert command(["promote", NAME, "--also", also]) == 2
+    assert says in capsys.readouterr().err
+    assert not (place / "tests").exists()

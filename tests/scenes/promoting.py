@@ -20,6 +20,7 @@ from holdtrue.model import (
     Ticket,
 )
 from holdtrue.rehearsal import IncidentRehearsal
+from holdtrue.scaffolding import Extra
 from holdtrue.testing import load_incident
 from racy import schema
 from servers.invariants import ask, postgres_config
@@ -83,9 +84,18 @@ def promote(house: House, catalog: Catalog, alert: int, *, by: str, draft: str =
     )
 
 
-def preview(house: House, catalog: Catalog, alert: int, *, by: str, draft: str = "") -> Ticket:
+def preview(
+    house: House, catalog: Catalog, alert: int, *, by: str, draft: str = "", also: tuple[Extra, ...] = ()
+) -> Ticket:
     return promotion.preview(
-        house.store, catalog, alert, by=by, now=house.clock.now, rehearsal=IncidentRehearsal(SCRATCH), draft=draft
+        house.store,
+        catalog,
+        alert,
+        by=by,
+        now=house.clock.now,
+        rehearsal=IncidentRehearsal(SCRATCH),
+        draft=draft,
+        also=also,
     )
 
 

@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 from holdtrue.errors import NotFound, PromotionRefused
 from holdtrue.metrics import Counters, Exposition
 from holdtrue.model import Silence, Ticket
+from holdtrue.scaffolding import Extra
 from holdtrue.web import Asked, ReloadResult, WebService, create_app
 from scenes import Scene
 
@@ -36,6 +37,7 @@ class Calls:
     runs: list[tuple[str, str, str]] = field(default_factory=list)
     promotions: list[tuple[int, str, bool]] = field(default_factory=list)
     drafts: list[str] = field(default_factory=list)
+    also: list[tuple[Extra, ...]] = field(default_factory=list)
     refusal: PromotionRefused | None = None
     reload_problems: tuple[str, ...] = ()
 
@@ -45,6 +47,7 @@ class Calls:
         self.runs.clear()
         self.promotions.clear()
         self.drafts.clear()
+        self.also.clear()
         self.refusal, self.reload_problems = None, ()
 
 
@@ -78,9 +81,10 @@ def web_service(scene: Scene, calls: Calls | None = None, **more: Any) -> WebSer
         calls.runs.append((invariant, database, who))
         return Asked(invariant, database, scene.store.leases.ask(invariant, database))
 
-    def promote(alert: int, by: str, preview: bool, draft: str) -> Ticket:
+    def promote(alert: int, by: str, preview: bool, draft: str, also: tuple[Extra, ...]) -> Ticket:
         calls.promotions.append((alert, by, preview))
         calls.drafts.append(draft)
+        calls.also.append(also)
         if calls.refusal is not None:
             raise calls.refusal
         if not any(one.id == alert for one in scene.store.alerts.list(limit=1000)):

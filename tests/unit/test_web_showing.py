@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdtrue.web.showing import age, neutralised, rows_as_csv, visible
+from holdtrue.scaffolding.spreadsheets import neutralised, rows_as_csv
+from holdtrue.web.showing import age, visible
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -27,6 +27,7 @@ Json = dict[str, Any]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,200}", re.ASCII)
 _BY_STORE = "store"
+KINDS = ("spec", "csv", "json")
 
 
 def register(app: typer.Typer) -> None:
@@ -46,22 +47,27 @@ def promote(  # noqa: PLR0917  typer makes options of them
     draft: Annotated[
         str, typer.Option("--draft", metavar="CODE", help="What a preview printed: make exactly its files.")
     ] = "",
+    also: Annotated[
+        list[str] | None,
+        typer.Option("--also", metavar="KIND", help="Files beside the test: spec, csv, json; several with commas."),
+    ] = None,
     config: ConfigOption = None,
     url: UrlOption = None,
     format_: FormatOption = Format.TEXT,
 ) -> None:
     """Make a ticket of an alert and write its barrier test. Exit code: 0 if it is there."""
+    beside = kinds_of(also or ())
     with _open_promoting(config, url) as promoting:
         number = find_alert(promoting.reading, alert)
-        shown = promoting.promote(number, preview=True, draft=draft)
+        shown = promoting.promote(number, preview=True, draft=draft, also=beside)
         if preview:
-            _show(shown, format_, number)
+            _show(shown, format_, number, beside)
             return
         # Where it would be written is settled before anything is recorded.
         folder = out if out is not None else Path("tests") / "incidents" / safe_name(str(shown["id"]))
         refuse_present(folder)
         # With the draft of what was just made: what was tried is what is written.
-        ticket = promoting.promote(number, preview=False, draft=str(shown.get("draft") or draft))
+        ticket = promoting.promote(number, preview=False, draft=str(shown.get("draft") or draft), also=beside)
     write_folder(folder, ticket["files"])
     if format_ is Format.JSON:
         say_json({**{name: ticket[name] for name in ticket if name != "files"}, "folder": str(folder)})
@@ -71,6 +77,19 @@ def promote(  # noqa: PLR0917  typer makes options of them
     say(paint(f"ticket {visible(str(ticket['id']))}: {len(ticket['files'])} files in {visible(str(folder))}", "bold"))
     say(f"  wire run_a and run_b in {visible(str(folder / test))},")
     say(f"  and barrier_schema once, as README.md there says; then: pytest {visible(str(folder))}")
+
+
+def kinds_of(given: Sequence[str]) -> tuple[str, ...]:
+    """The kinds of files that ``--also`` names, each once.
+
+    Raises:
+        Refused: there is no such kind.
+    """
+    named = [one.strip() for text in given for one in text.split(",") if one.strip()]
+    unknown = [one for one in named if one not in KINDS]
+    if unknown:
+        raise Refused(f"--also {visible(unknown[0])} is no kind of file", remedy=f"give {', '.join(KINDS)}")
+    return tuple(dict.fromkeys(named))
 
 
 def ticket_of(answer: Json) -> Json:
@@ -143,7 +162,7 @@ class _Promoting(Protocol):
         """Where an alert is looked up."""
         ...
 
-    def promote(self, number: int, *, preview: bool, draft: str) -> Json:
+    def promote(self, number: int, *, preview: bool, draft: str, also: Sequence[str]) -> Json:
         """The ticket in the shape of `holdtrue.reports`."""
         ...
 
@@ -159,8 +178,12 @@ class _ThroughService:
         self._client = client
         self.reading: Reading = ThroughService(client)
 
-    def promote(self, number: int, *, preview: bool, draft: str) -> Json:
-        body: Json = {"preview": preview, **({"draft": draft} if draft else {})}
+    def promote(self, number: int, *, preview: bool, draft: str, also: Sequence[str]) -> Json:
+        body: Json = {
+            "preview": preview,
+            **({"draft": draft} if draft else {}),
+            **({"also": list(also)} if also else {}),
+        }
         return ticket_of(self._client.post("alerts", str(number), "promote", body=body))
 
 
@@ -177,9 +200,10 @@ class _ThroughStore:
     def reading(self) -> Reading:
         return self._reading
 
-    def promote(self, number: int, *, preview: bool, draft: str) -> Json:
+    def promote(self, number: int, *, preview: bool, draft: str, also: Sequence[str]) -> Json:
         from holdtrue import promotion, reports  # only where the store is opened: the client needs none of it
         from holdtrue.rehearsal import IncidentRehearsal
+        from holdtrue.scaffolding import Extra
 
         catalog = self._reading.catalog()
         if catalog is None:
@@ -189,7 +213,16 @@ class _ThroughStore:
             self._rehearsal = IncidentRehearsal(self._environ)
         now = self._store.now()
         return reports.ticket(
-            make(self._store, catalog, number, by=_BY_STORE, now=now, rehearsal=self._rehearsal, draft=draft)
+            make(
+                self._store,
+                catalog,
+                number,
+                by=_BY_STORE,
+                now=now,
+                rehearsal=self._rehearsal,
+                draft=draft,
+                also=tuple(map(Extra, also)),
+            )
         )
 
 
@@ -209,7 +242,7 @@ def _say_rehearsed(ticket: Json) -> None:
         )
 
 
-def _show(ticket: Json, format_: Format, number: int) -> None:
+def _show(ticket: Json, format_: Format, number: int, also: Sequence[str]) -> None:
     if format_ is Format.JSON:
         say_json(ticket)
         return
@@ -217,4 +250,5 @@ def _show(ticket: Json, format_: Format, number: int) -> None:
         say(paint(f"── {visible(path)}", "bold"))
         say(visible(ticket["files"][path].removesuffix("\n"), keep_newlines=True))
     if ticket.get("draft"):
-        complain(f"exactly these files: holdtrue promote {number} --draft {visible(str(ticket['draft']))}")
+        beside = f" --also {','.join(also)}" if also else ""
+        complain(f"exactly these files: holdtrue promote {number} --draft {visible(str(ticket['draft']))}{beside}")

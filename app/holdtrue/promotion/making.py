@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol
@@ -28,7 +28,8 @@ from holdtrue.promotion.drafts import Draft
 from holdtrue.promotion.proving import first_that_breaks
 from holdtrue.promotion.refusals import as_captured, as_they_were, captured_columns, check_promotable
 from holdtrue.rehearsal import Rehearse, Rehearsed
-from holdtrue.scaffolding import TicketContext, Writer, recognise, render, ticket_id
+from holdtrue.scaffolding import Extra, TicketContext, Writer, recognise, render, render_extras, ticket_id
+from holdtrue.scaffolding.isolation_spec import why_no_spec
 from holdtrue.store import Store
 from holdtrue.store.records import AlertDetail
 
@@ -52,6 +53,7 @@ def promote(
     now: datetime,
     rehearsal: Rehearsal,
     draft: str = "",
+    also: Collection[Extra] = (),
 ) -> Ticket:
     """Make a ticket of an alert, from what its runs kept; no monitored database is asked (semantics 9.1).
 
@@ -61,7 +63,7 @@ def promote(
         NotFound: no alert has this number.
         PromotionRefused: the alert cannot become a ticket as it is; the remedy says what to add.
     """
-    ticket = preview(store, catalog, alert_id, by=by, now=now, rehearsal=rehearsal, draft=draft)
+    ticket = preview(store, catalog, alert_id, by=by, now=now, rehearsal=rehearsal, draft=draft, also=also)
     store.tickets.add(ticket)
     return ticket
 
@@ -75,6 +77,7 @@ def preview(
     now: datetime,
     rehearsal: Rehearsal,
     draft: str = "",
+    also: Collection[Extra] = (),
 ) -> Ticket:
     """Exactly the files that would leave, keeping nothing; the ticket's ``draft`` makes the same ones again.
 
@@ -86,7 +89,9 @@ def preview(
     detail = store.alerts.get(alert_id)
     deploys = store.deploys.list(since=_earliest(detail), limit=1000)
     told = bool(deploys or store.deploys.list(limit=1))
-    return make_ticket(detail, catalog, by=by, draft=chosen, rehearsal=rehearsal, deploys=deploys if told else None)
+    return make_ticket(
+        detail, catalog, by=by, draft=chosen, rehearsal=rehearsal, deploys=deploys if told else None, also=also
+    )
 
 
 def make_ticket(
@@ -97,10 +102,11 @@ def make_ticket(
     draft: Draft,
     rehearsal: Rehearsal,
     deploys: Sequence[Deploy] | None = None,
+    also: Collection[Extra] = (),
 ) -> Ticket:
     """The ticket of an alert; the same one whenever ``draft`` is the same and the incident does the same when it is tried.
 
-    ``deploys`` are those of its time, None where nobody ever told of one.
+    ``deploys`` are those of its time, None where nobody ever told of one; ``also`` names files beside the test.
 
     Raises:
         PromotionRefused: the alert cannot become a ticket as it is; the remedy says what to add.
@@ -138,7 +144,10 @@ def make_ticket(
     with rehearsal.begin() as rehearse:
         (incident, chosen), rehearsed = first_that_breaks(made, invariant, database, rehearse)
     context = _context(detail, catalog, invariant, chosen, rehearsed, by=by, at=draft.at, deploys=deploys)
-    files = tuple(sorted(render(incident, context).items()))
+    reason = why_no_spec(incident, context) if Extra.SPEC in also else ""
+    if reason:
+        raise PromotionRefused(reason, remedy="promote without the spec")
+    files = tuple(sorted({**render(incident, context), **render_extras(incident, context, also)}.items()))
     return Ticket(incident.id, episode.id, invariant.name, episode.database, draft.at, by, files, draft.code)
 
 

@@ -2,6 +2,7 @@
 
 from holdtrue.scaffolding.assembly import NO_RUN_BEFORE, Assembled, assemble
 from holdtrue.scaffolding.contexts import TicketContext, Writer
+from holdtrue.scaffolding.extras import Extra, render_extras
 from holdtrue.scaffolding.folder import render
 from holdtrue.scaffolding.naming import ticket_id
 from holdtrue.scaffolding.patterns import Pattern, recognise
@@ -10,6 +11,7 @@ from holdtrue.scaffolding.sides import Side, side_of
 __all__ = [
     "NO_RUN_BEFORE",
     "Assembled",
+    "Extra",
     "Pattern",
     "Side",
     "TicketContext",
@@ -17,6 +19,7 @@ __all__ = [
     "assemble",
     "recognise",
     "render",
+    "render_extras",
     "side_of",
     "ticket_id",
 ]

@@ -13,6 +13,7 @@ from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import NotFound, Refused
 from holdtrue.ledger import healing
 from holdtrue.model import Invariant, MessageState, Novelty, fresh_for, longest_gap, parse_end, utc
+from holdtrue.scaffolding import Extra
 from holdtrue.web.deploy_api import add_deploy_endpoints
 from holdtrue.web.problems import MEDIA_TYPE
 from holdtrue.web.quiet_api import add_quiet_endpoints
@@ -75,6 +76,7 @@ class PromoteRequest(BaseModel):
 
     preview: bool = Field(False, description="Show the files, and record nothing.")
     draft: str = Field("", max_length=64, description="The `draft` of a preview: exactly its files are made.")
+    also: list[Extra] = Field([], max_length=10, description="Files beside the test: `spec`, `csv`, `json`.")
 
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -270,8 +272,8 @@ def _add_alerts(router: APIRouter, service: WebService) -> None:
 
     @router.post("/alerts/{number}/promote", summary="Make a ticket and its barrier test of an alert, or preview them")
     def promote(request: Request, number: AlertNumber, wanted: Annotated[PromoteRequest | None, Body()] = None) -> Json:
-        preview, draft = (wanted.preview, wanted.draft) if wanted is not None else (False, "")
-        return reports.ticket(service.promote(number, request.state.who, preview, draft))
+        asked = wanted or PromoteRequest(preview=False, draft="", also=[])
+        return reports.ticket(service.promote(number, request.state.who, asked.preview, asked.draft, tuple(asked.also)))
 
 
 def _add_inventory(router: APIRouter, service: WebService) -> None:

@@ -16,12 +16,12 @@ from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import NotFound, PromotionRefused, Refused
 from holdtrue.ledger import healing
 from holdtrue.model import AlertState, MessageState, Novelty, Run, fresh_for, parse_end
+from holdtrue.scaffolding.spreadsheets import rows_as_csv
 from holdtrue.store.records import Span
 from holdtrue.web.archive import zipped
 from holdtrue.web.guard import SESSION_COOKIE, SESSION_LIFE, check_form, is_secure, new_session, same_secret
 from holdtrue.web.quiet_pages import add_quiet_pages, quiet_of
 from holdtrue.web.rendering import Renderer
-from holdtrue.web.showing import rows_as_csv
 from holdtrue.web.views import alerts as alert_views
 from holdtrue.web.views.charts import Strip, strip
 from holdtrue.web.views.costs import DAYS
@@ -226,7 +226,7 @@ def _add_promotion(router: APIRouter, service: WebService, renderer: Renderer) -
     def preview(request: Request, number: AlertNumber) -> Response:
         detail = service.store.alerts.get(number)
         try:
-            ticket = service.promote(number, request.state.who, True, "")
+            ticket = service.promote(number, request.state.who, True, "", ())
         except PromotionRefused as refusal:
             view = promote_page(
                 detail, None, external_url=service.public_url, refusal=refusal.message, remedy=refusal.remedy
@@ -243,7 +243,7 @@ def _add_promotion(router: APIRouter, service: WebService, renderer: Renderer) -
         draft: Annotated[str, Form(max_length=64)] = "",
     ) -> Response:
         check_form(request, form_token)
-        ticket = service.promote(number, request.state.who, False, draft)
+        ticket = service.promote(number, request.state.who, False, draft, ())
         name = _FILE_NAME.sub("_", ticket.id) or f"alert-{number}"
         return Response(
             zipped(name, ticket.files),
