@@ -70,7 +70,8 @@ class Watch:
         if catalog is None:
             return Looked()
         now = self._store.now()
-        reviewed = changed = 0
+        reviewed, changed = 0, self._lift()
+        # After that: an end whose notice was withheld has not been told of.
         ends = self._store.accepts.ends()
         for row in self._store.reads.overview():
             invariant = catalog.invariant(row.standing.invariant)
@@ -86,7 +87,6 @@ class Watch:
                 due, decided = True, False
             reviewed += due
             changed += decided
-        changed += self._lift()
         self._give_up(catalog)
         self._prune(catalog, now)
         self._ping(catalog, now)

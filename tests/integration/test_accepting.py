@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from holdtrue.model import Outcome, Reason, Returns, Subject, Waiver
+from holdtrue.alerting import parse_matchers
+from holdtrue.model import MessageState, Outcome, Reason, Returns, Subject, Waiver
 from holdtrue.watch import Watch
 from scenes.monitored import RULE, MonitoredFile
 from scenes.reading import Texts
@@ -102,6 +103,35 @@ def test_it_ends_by_itself_and_people_are_told_a_day_before_once(house: Monitore
     assert parts(house) == (Outcome.VIOLATED, 1, 0)
     watch(house).look()
     assert told(house) == [number]
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "taken back", "over"])
+def test_a_notice_that_a_silence_withheld_is_told_at_its_end_if_it_is_still_true(
+    house: MonitoredFile, meanwhile: str
+) -> None:
+    """Semantics 7.5: told anew, since what was withheld may be over or taken back by then; once, and to whom it was owed."""
+    house.settle("dsp_1", 2)
+    house.look()
+    number = accept(house, until="3d")["id"]
+    assert parts(house) == (Outcome.HELD, 0, 1)
+    length = timedelta(days=4 if meanwhile == "over" else 2, hours=1)
+    house.store.silences.create(parse_matchers(["name~*"]), "a move", by="alice", who="alice (token)", ends=length)
+    house.now += 2 * DAY + timedelta(minutes=1)
+    watch(house).look()
+    (withheld,) = told(house)
+    watch(house).look()
+    assert told(house) == [withheld]
+    if meanwhile == "taken back":
+        assert client(house).post(f"/api/v1/accepts/{number}/end").status_code == 200
+    house.now += 2 * DAY if meanwhile == "over" else timedelta(hours=1)
+    watch(house).look()
+    watch(house).look()
+    new = [one for one in told(house) if one != withheld]
+    assert len(new) == (1 if meanwhile == "nothing" else 0)
+    for number in new:
+        detail = house.store.alerts.get(number)
+        assert MessageState.WITHHELD not in {one.state for one in detail.messages}
+        assert "refunded twice in good will" in detail.events[0].detail
 
 
 def test_the_end_of_a_waiver_is_told_too(house: MonitoredFile) -> None:

@@ -130,16 +130,21 @@ class WhyLifted(StrEnum):
     GREW = "it grew under the silence"
     ENDED = "people were told of it and not of its end"
     LISTED = "it opened and ended under the silence"
+    ANEW = "an end that is near was not told of"
     TOLD = "people know all that matters"
 
 
 @dataclass(frozen=True, slots=True)
 class Lifted:
-    """What is owed: a new event, or the withheld messages of the events ``send``; nothing if both are empty."""
+    """What is owed: a new event, or the withheld messages of the events ``send``; nothing if both are empty.
+
+    ``anew``: what was to be said of ends that are near counts as not said, so that it is if it is still true.
+    """
 
     why: WhyLifted
     change: Change | None = None
     send: tuple[int, ...] = ()
+    anew: bool = False
 
 
 def lift(episode: Episode, tellings: Sequence[Telling], until: datetime, now: datetime) -> Lifted:
@@ -152,6 +157,9 @@ def lift(episode: Episode, tellings: Sequence[Telling], until: datetime, now: da
     since = [one for one in tellings if one.withheld and one.number > told]
     if not since:
         return Lifted(WhyLifted.TOLD)
+    if episode.subject is Subject.WAIVER:
+        # What it said may be over, or taken back: it is looked at again instead of being sent as it was.
+        return Lifted(WhyLifted.ANEW, anew=True)
     if not episode.open:
         return Lifted(WhyLifted.ENDED, send=(since[-1].number,)) if told else Lifted(WhyLifted.LISTED)
     if episode.state is not AlertState.FIRING or not any(one.reason in _STATE_ITSELF for one in since):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
 
 from holdtrue.alerting import Lifted, end_of, require_sound, silenced_by
 from holdtrue.errors import NotFound, Refused
@@ -25,7 +25,7 @@ from holdtrue.store.situations import (
     situations_of,
     tags_of,
 )
-from holdtrue.store.tables import episodes, messages, silences
+from holdtrue.store.tables import episodes, messages, silences, told_ends
 
 Lift = Callable[[Episode, Sequence[Telling], datetime, datetime], Lifted]
 
@@ -202,12 +202,20 @@ class Silences:
             decisions = Decisions(now)
             decisions.add(entry, situation, Decision(situation.standing, (lifted.change,)), notifiers)
             decisions.flush(connection)
-        return bool(send) or lifted.change is not None
+        forgotten = lifted.anew and _forget_told(connection, entry, episode, now)
+        return bool(send) or lifted.change is not None or forgotten
 
 
 def _is_due(row: Row[tuple[object, ...]], now: datetime) -> bool:
     withheld = row.state == MessageState.WITHHELD.value and row.lifted_at is None
     return withheld and row.ends_at is not None and row.ends_at <= now
+
+
+def _forget_told(connection: Connection, entry: int, episode: Episode, now: datetime) -> bool:
+    """The ends that this notice was to tell of, and that are still ahead, have not been told of; whether there are any."""
+    # Both were written at one moment, in one transaction: that is how a notice knows its ends.
+    of_it = and_(told_ends.c.entry_id == entry, told_ends.c.told_at == episode.opened_at, told_ends.c.until > now)
+    return bool(connection.execute(delete(told_ends).where(of_it)).rowcount)
 
 
 def _tellings(owed: Sequence[Row[tuple[object, ...]]]) -> tuple[Telling, ...]:
