@@ -12,6 +12,7 @@ from sqlalchemy import create_engine, event, text
 
 from holdtrue.model import Incident, TableRows
 from holdtrue.testing import BadSeed, BarrierDatabase, BarrierFailed, FrozenIncident, Limits, Verdict, WrongDatabase
+from holdtrue.testing.added_columns import with_added_columns
 from racy import duplicate, lost_update, schema
 from servers.postgres import PostgresPrimary
 
@@ -78,10 +79,43 @@ def test_a_row_that_no_longer_loads_is_schema_moved_on(make: Make) -> None:
     """semantics 9.4: not a verdict, and not a pass."""
     moved = make(schema.POSTGRESQL, "ALTER TABLE refunds ADD COLUMN tenant int NOT NULL")
     with pytest.raises(
-        BarrierFailed, match=r"refunds\.tenant wants a value that the captured rows do not have"
+        BarrierFailed,
+        match=r'refunds\.tenant wants a value that the captured rows do not have .*added=\{"refunds\.tenant": …\}',
     ) as found:
         check(INCIDENT, moved, duplicate.buggy)
     assert found.value.verdict is Verdict.SCHEMA_MOVED_ON
+
+
+@pytest.mark.parametrize("engine", ["postgresql", "sqlite"])
+def test_a_column_that_a_fix_has_added_is_given_its_value_in_every_frozen_row(make: Make, engine: str) -> None:
+    """semantics 9.4: a version column is a right fix, and some frameworks write its default in Python alone."""
+    moved = make(
+        "CREATE TABLE accounts (id text, credit_balance_eur float, version int, tenant int NOT NULL)", engine=engine
+    )
+    typed = replace(ACCOUNTS, rows=(*ACCOUNTS.rows, ("acc_2", "1.5", "3")), types=("text", "real", "integer"))
+    frozen = with_added_columns(replace(INCIDENT, seed=(typed,), observed=(), engine=engine), {"accounts.tenant": 7})
+    assert moved.control.put(frozen.seed) is None
+    assert moved.control.ask("SELECT id, version, tenant FROM accounts ORDER BY id") == [
+        ("acc_1", 0, 7),
+        ("acc_2", 3, 7),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (
+            "orders.tenant",
+            "no row of orders was captured; name table.column, with a table of accounts, disputes, refunds",
+        ),
+        ("tenant", "no row of tenant was captured"),
+        ("refunds.state", "refunds.state was captured, and frozen rows stay as they were"),
+    ],
+)
+def test_what_was_captured_is_never_given_another_value(name: str, says: str) -> None:
+    """semantics 9.6: the frozen block is not changed, not even in memory."""
+    with pytest.raises(BadSeed, match=says):
+        with_added_columns(INCIDENT, {name: 1})
 
 
 def test_a_type_that_no_longer_reads_a_value_is_schema_moved_on_without_showing_the_value(make: Make) -> None:

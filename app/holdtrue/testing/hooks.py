@@ -143,7 +143,10 @@ class Hooks:
             self.seen.append(wire.url)
         if self.expected is not None and not same_database(wire.url, self.expected):
             name = f"{wire.url.get_backend_name()} database {wire.url.database!r}"
-            reason = f"the code under test speaks to the {name}, not to the barrier database; give it db.url"
+            reason = (
+                f"the code under test speaks to the {name}, not to the barrier database; give it db.url, or bind its "
+                "sessions to db.engine or db.async_engine"
+            )
             self.refused = WrongDatabase(reason)
             raise self.refused
         if wire.idle and not self._stands_on(wire.number, party):

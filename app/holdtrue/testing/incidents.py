@@ -12,6 +12,7 @@ from typing import Any
 from holdtrue.model import Dialect, Incident, TableRows
 from holdtrue.testing.adapters import listening
 from holdtrue.testing.adapters.reach import NOT_HELD
+from holdtrue.testing.added_columns import with_added_columns
 from holdtrue.testing.barrier_databases import BarrierDatabase
 from holdtrue.testing.controls import Control
 from holdtrue.testing.hooks import Hooks
@@ -248,11 +249,16 @@ def clock_of(incident: Incident) -> str:
     return incident.incident_now if _CLOCK.search(incident.sql) else ""
 
 
-def load_incident(path: str | Path, *, checksum: str) -> FrozenIncident:
+def load_incident(
+    path: str | Path, *, checksum: str, added: Mapping[str, str | int | float | None] | None = None
+) -> FrozenIncident:
     """Read the frozen block of a scaffold.
 
+    ``added`` gives a value to a column that migrations have added since: ``{"vouchers.redeemed": 0}``. It changes no captured
+    value.
+
     Raises:
-        BadSeed: the block is not the one that was exported.
+        BadSeed: the block is not the one that was exported, or ``added`` names what it must not.
     """
     try:
         incident = _read(json.loads(Path(path).read_text(encoding="utf-8")))
@@ -263,7 +269,7 @@ def load_incident(path: str | Path, *, checksum: str) -> FrozenIncident:
             f"the frozen block {Path(path).name} was edited (checksum {incident.checksum[:16]}, exported {checksum[:16]}): "
             "promote the alert again instead"
         )
-    return FrozenIncident(incident)
+    return FrozenIncident(with_added_columns(incident, added or {}))
 
 
 def _read(data: Mapping[str, Any]) -> Incident:

@@ -349,7 +349,10 @@ def _refused(error: psycopg.Error, table: str, given: tuple[str, ...], cells: Ro
     if error.sqlstate == _NOT_NULL:
         column = diagnosis.column_name or ""
         if column not in given or cells[given.index(column)] is not None:
-            return Refusal(f"{where}.{column} wants a value that the captured rows do not have")
+            return Refusal(
+                f"{where}.{column} wants a value that the captured rows do not have (give it a default, or say it: "
+                f'load_incident(…, added={{"{table or where}.{column}": …}}))'
+            )
         return Refusal(f"{where}.{column} refuses NULL", constraint=f"NOT NULL of {where}.{column}")
     name = diagnosis.constraint_name or f"SQLSTATE {error.sqlstate}"
     return Refusal(f"constraint {name} of {where} refuses a row", constraint=name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 NOT_HELD = (
-    "held are statements through SQLAlchemy, Django, psycopg 3, psycopg2, sqlite3, PyMySQL and asyncpg; connections of "
+    "was a request refused before it came to the database, or a coroutine neither returned nor awaited? "
+    "Held are statements through SQLAlchemy, Django, psycopg 3, psycopg2, sqlite3, PyMySQL and asyncpg; connections of "
     'psycopg2 and sqlite3 must be opened inside the party; all else, and other processes: hold="server"'
 )
