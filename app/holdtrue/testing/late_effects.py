@@ -5,26 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from holdtrue.errors import Refused
 from holdtrue.testing.parties import Party
 from holdtrue.testing.plans import Schedule
 from holdtrue.testing.played import Line
-from holdtrue.testing.policies import AtCheckpoint, Hold
+from holdtrue.testing.policies import AtCheckpoint, first_of, named
 from holdtrue.testing.verdicts import Verdict
 
 
 @dataclass
-class Late(Hold):
-    """Holds a party at a checkpoint outside the database until all others are through, and says what that means."""
+class Late:
+    """Leads ``caller`` to a checkpoint, lets the others run whole in ``order``, and then ``lands``: it, or its effect.
 
-    _owed: list[Line] = field(default_factory=list, init=False)
+    Where its effect is another party, the caller hears of the timeout at the checkpoint and goes on, before all others.
+    """
+
+    caller: str
+    point: AtCheckpoint
+    order: tuple[str, ...]
+    lands: str
+    arrived: bool = field(default=False, init=False)
     _landed: bool = field(default=False, init=False)
+    _owed: list[Line] = field(default_factory=list, init=False)
+
+    @property
+    def reached(self) -> bool:
+        """Whether the caller came to the checkpoint."""
+        return self.arrived
 
     @property
     def missed(self) -> tuple[Verdict, str] | None:
         """That nothing could be late."""
         if self.arrived:
             return None
-        return Verdict.NOT_REACHED, f"{self.held} never came to stand {self.point}, so no effect was late"
+        return Verdict.NOT_REACHED, f"{self.caller} never came to stand {self.point}, so no effect was late"
 
     def remarks(self) -> Sequence[Line]:
         """When the caller gives up, and when the effect lands."""
@@ -32,14 +46,20 @@ class Late(Hold):
         return owed
 
     def choose(self, ready: Sequence[Party], parties: Sequence[Party]) -> Party:
-        """As one that is held; what it means is said beside it."""
-        before = self.arrived
-        chosen = super().choose(ready, parties)
-        if self.arrived and not before:
-            self._owed.append(Line(self.held, "its caller gives up: TimeoutError"))
-        if self.arrived and chosen.name == self.held and not self._landed:
+        """The caller until it stands at the checkpoint; then the first of the others that can move; what is late last."""
+        caller = named(parties, self.caller)
+        if not self.arrived and caller in ready:
+            if not self.point.reached(caller):
+                return caller
+            self.arrived = True
+            self._owed.append(Line(self.caller, "its caller gives up: TimeoutError"))
+            if self.lands != self.caller:
+                caller.hears = TimeoutError(f"{self.point.name} took too long")
+        late = named(parties, self.lands)
+        chosen = first_of(self.order, [one for one in ready if one is not late]) or ready[0]
+        if chosen is late and self.arrived and not self._landed:
             self._landed = True
-            self._owed.append(Line(self.held, "its effect lands now"))
+            self._owed.append(Line(self.caller, "its effect lands now"))
         return chosen
 
 
@@ -49,28 +69,45 @@ class LateEffect:
 
     name: str
     on_timeout: Callable[[], object] | None = None
+    effect: Callable[[], object] | None = None
 
     def schedules(self, names: Sequence[str]) -> tuple[Schedule, ...]:
         """One: the first party is late."""
         late, *others = names
-        caller = f"{late}'s caller"
         point = AtCheckpoint(" ".join(self.name.split()))
-        more = {} if self.on_timeout is None else {caller: self.on_timeout}
-        whole = ", then ".join([*more, *others])
-        return (
-            Schedule(
-                "late",
-                f"{late} is held {point}, its caller gives up, {whole} whole, then {late}'s effect lands",
-                Late(late, point, (*more, *others)),
-                more,
-            ),
-        )
+        held = f"{late} is held {point}, its caller gives up"
+        lands = f"then {late}'s effect lands"
+        if self.effect is not None:
+            policy = Late(late, point, (late, *others), f"{late}'s effect")
+            words = f"{held} and goes on, {', then '.join(others)} whole, {lands}"
+            return (Schedule("late", words, policy, {policy.lands: _if_late(policy, self.effect)}),)
+        more = {f"{late}'s caller": self.on_timeout} if self.on_timeout is not None else {}
+        policy = Late(late, point, (*more, *others), late)
+        more = {name: _if_late(policy, work) for name, work in more.items()}
+        return (Schedule("late", f"{held}, {', then '.join(policy.order)} whole, {lands}", policy, more),)
 
 
-def late_effect(name: str, *, on_timeout: Callable[[], object] | None = None) -> LateEffect:
+def _if_late(policy: Late, work: Callable[[], object]) -> Callable[[], object]:
+    """What only happens where somebody gave up: else the rule would be broken by what the code never did."""
+    return lambda: work() if policy.arrived else None
+
+
+def late_effect(
+    name: str, *, on_timeout: Callable[[], object] | None = None, effect: Callable[[], object] | None = None
+) -> LateEffect:
     """A is held at ``checkpoint(name)``, its caller gives up and hears of a timeout, B runs whole, A's effect lands.
 
-    A is the call that was slow, B the call that was made instead. ``on_timeout`` is what A's caller does when it hears of the
-    timeout, before B: mark the order as failed, say. For ``race(hold=…)`` and ``INCIDENT.check(also=…)``.
+    A is the call that was slow, B the call that was made instead; ``on_timeout`` is what A's caller does about it, before B:
+    mark the order as failed, say. Where A is the caller itself, pass as ``effect`` what the other side does in the end: A hears
+    a ``TimeoutError`` at the checkpoint and goes on, B runs whole, and then ``effect`` does. For ``race(hold=…)`` and
+    ``INCIDENT.check(also=…)``.
+
+    Raises:
+        Refused: both are given.
     """
-    return LateEffect(name, on_timeout)
+    if on_timeout is not None and effect is not None:
+        raise Refused(
+            "late_effect(…) takes on_timeout or effect, not both",
+            remedy="with effect=, A itself hears of the timeout and does what it does about it",
+        )
+    return LateEffect(name, on_timeout, effect)

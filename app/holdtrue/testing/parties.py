@@ -44,7 +44,7 @@ class Party:
     ``at`` is the statement it stands before (None at its start), ``completed`` the last one it ended; ``steps`` counts the
     statements, commits and checkpoints it was allowed to pass, of which ``steps_outside`` are checkpoints. ``pids`` are its
     backends, ``connections`` the driver's connections it holds now, ``kept`` the backends of those it never gave back.
-    ``passes`` stops it at a step outside the database.
+    ``passes`` stops it at a step outside the database; ``hears`` is what it is told there by the schedule.
 
     ``waiting`` are the statements that stand at a gate: several where it has tasks or threads of its own, of which ``strand``
     moved last. A party of coroutines runs as ``task``; ``tasks`` are all that it started, in that order and each with its
@@ -72,12 +72,19 @@ class Party:
     waiting: deque[Stand] = field(default_factory=deque)
     strand: object = None
     passes: Callable[[str], Awaitable[None] | None] | None = None
+    hears: Exception | None = None
     thread: threading.Thread | None = None
     task: asyncio.Task[Any] | None = None
     tasks: dict[asyncio.Task[Any], object] = field(default_factory=dict)
     spoke: set[asyncio.Task[Any]] = field(default_factory=set)
     excused: set[object] = field(default_factory=set)
     stirred: float = 0.0
+
+    def hear(self) -> None:
+        """Raise what the schedule has to tell it, once."""
+        told, self.hears = self.hears, None
+        if told is not None:
+            raise told
 
     def come(self, stand: Stand) -> Stand:
         """Stand at a gate, behind what other tasks of the party have in flight or before them: one moves at a time."""

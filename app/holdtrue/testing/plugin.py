@@ -27,10 +27,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Hand the option to the races of this test, and forget the races of others."""
-    races = sys.modules.get("holdtrue.testing.races")
-    if races is not None:
-        races.promises.made.clear()
-        races.replay.ask_for(str(item.config.getoption("--holdtrue-schedule")))
+    promises, replay = (sys.modules.get(f"holdtrue.testing.{name}") for name in ("promises", "replay"))
+    if promises is not None:
+        promises.made.clear()
+    if replay is not None:
+        replay.ask_for(str(item.config.getoption("--holdtrue-schedule")))
 
 
 @pytest.hookimpl(wrapper=True)

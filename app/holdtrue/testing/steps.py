@@ -106,6 +106,7 @@ class StepScheduler:
                 raise
         if party.abandoned:
             raise AbandonedTask
+        party.hear()
 
     def _speaks(self, party: Party, statement: Statement, pid: int | None, connection: int, alone: str) -> bool:
         """Whether the party must stop here."""
@@ -178,6 +179,7 @@ class StepScheduler:
             gate.wait()
         if party.abandoned:
             raise Abandoned
+        party.hear()
 
     def _come(self, party: Party, statement: Statement | None, gate: Gate) -> Stand | None:
         """Stand at a gate. While another statement of the party is in flight it waits behind that one: one at a time."""
