@@ -1,4 +1,4 @@
-"""Evidence on a real MariaDB replica: the rows behind a violation, their parents and their schema; promotion says no."""
+"""Evidence on a real MariaDB replica: the rows behind a violation, their parents and their schema."""
 
 from __future__ import annotations
 

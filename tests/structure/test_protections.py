@@ -23,6 +23,8 @@ ALIKE = "tests/integration/test_flat_looks.py"
 TESTED = "tests/acceptance/test_test_command.py"
 PULLED = "tests/acceptance/test_pull_schema_command.py"
 PROMOTED = "tests/integration/test_promotion.py"
+ON_MARIADB = "tests/integration/test_promotion_mariadb.py"
+RACES = "test_rows_are_split_by_a_declared_time_and_the_test_made_of_them_races"
 EVIDENCE = "tests/integration/test_databases_evidence.py"
 WRITES = "test_whatever_writes_is_refused_and_nothing_changes"
 UNREADABLE = "test_a_text_that_the_parser_cannot_read_is_a_warning_where_the_server_refuses_writes"
@@ -106,6 +108,8 @@ HELD: dict[tuple[str, str], tuple[str, ...]] = {
         f"{PROMOTED}::test_a_writer_kept_open_across_the_last_good_run_is_found_in_observed",
     ),
     ("rows split into before and after", "SQLite"): (f"{PROMOTED}::test_a_file_is_split_by_key_and_says_so",),
+    ("rows split into before and after", "MariaDB"): (f"{ON_MARIADB}::{RACES}",),
+    ("barrier test of an alert", "MariaDB"): (f"{ON_MARIADB}::{RACES}",),
     ("barrier test of an alert", "PostgreSQL"): (
         f"{PROMOTED}::test_the_scaffold_fails_on_the_bug_and_passes_on_each_fix",
     ),

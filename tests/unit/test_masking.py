@@ -134,6 +134,14 @@ def test_a_date_becomes_another_date(value: date) -> None:
     assert date.fromisoformat(stand_in) != value
 
 
+@given(st.dates(date(1970, 1, 1), date(2038, 1, 19)))
+def test_a_stand_in_for_a_timestamp_of_mariadb_is_one_that_it_can_hold(value: date) -> None:
+    stand_in = pseudonym(f"{value} 00:00:01.000", "timestamp(3)", SECRET)
+    assert stand_in is not None
+    assert "1970-01-02" <= stand_in[:10] < "2038-01-18"
+    assert stand_in[:10] != str(value)
+
+
 @given(st.datetimes())
 def test_a_moment_keeps_its_form(value: datetime) -> None:
     text = value.isoformat(sep=" ", timespec="microseconds") + "+00"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from holdtrue.model import Position
 from holdtrue.scaffolding import Side, side_of
+from holdtrue.scaffolding.sides import side_by_time
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
@@ -74,3 +76,26 @@ def test_before_means_committed_and_visible_to_the_last_good_run(
     visible = xid < xmax and xid not in open_then
     found = side_of(xid, position(f"{xmin}:{xmax}:", open_then))
     assert found is (Side.BEFORE if visible else Side.AFTER)
+
+
+@pytest.mark.parametrize(
+    ("written", "zone", "side"),
+    [
+        ("2026-11-29 11:58:58", "UTC", Side.BEFORE),
+        ("2026-11-29 11:59:30.5", "UTC", Side.IN_FLIGHT),
+        ("2026-11-29 12:00:01", "UTC", Side.AFTER),
+        ("2026-11-29 17:45:01", "Asia/Kathmandu", Side.AFTER),
+        ("2026-11-29 12:00:01", "Asia/Kathmandu", Side.BEFORE),
+        ("2026-11-29 13:00:01+01:00", "UTC", Side.AFTER),
+        ("0000-00-00 00:00:00", "UTC", Side.UNKNOWN),
+        ("2026-11-29", "UTC", Side.BEFORE),
+        (None, "UTC", Side.UNKNOWN),
+    ],
+)
+def test_a_row_is_placed_by_the_time_of_a_column_where_no_writer_is_told(
+    written: str | None, zone: str, side: Side
+) -> None:
+    """semantics 9.3: the look saw what the primary had a lag ago; what was open then may have been committed later."""
+    behind = Position("r1", NOON + timedelta(seconds=5), lag=timedelta(seconds=5))
+    assert side_by_time(written, ZoneInfo(zone), behind) is side
+    assert side_by_time(written, ZoneInfo(zone), None) is Side.UNKNOWN

@@ -144,7 +144,10 @@ def _settle(fields: Fields, has: Effective) -> Settle:
 
 
 def _base_rows(has: Effective) -> tuple[BaseRows, ...]:
-    return tuple(BaseRows(one.get("table"), tuple(one.get("where").items())) for one in has.get("base_rows", ()))
+    return tuple(
+        BaseRows(one.get("table"), tuple(one.get("where").items()), one.get("written_at", ""))
+        for one in has.get("base_rows", ())
+    )
 
 
 def _states(has: Effective) -> tuple[States, ...]:

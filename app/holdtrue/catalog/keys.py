@@ -85,6 +85,11 @@ BASE_ROWS: Final = Group(
             "Column of the table: column of the violation that it equals.",
             required=True,
         ),
+        Key(
+            "written_at",
+            _COLUMN,
+            "On MariaDB and MySQL, which tell no writer: the column with the time at which a row was last written.",
+        ),
     ),
 )
 
@@ -294,7 +299,12 @@ RETENTION: Final = Group(
     (
         Key("runs_kept_in_full", Whole(1, 100_000), "The newest runs kept in full, per invariant and database.", "200"),
         Key("bad_runs", Duration(timedelta(hours=1), timedelta(days=3650)), "Runs that did not hold.", "30d"),
-        Key("exact_counts", Duration(timedelta(hours=1), timedelta(days=3650)), "Counts of every run.", "90d"),
+        Key(
+            "exact_counts",
+            Duration(timedelta(hours=1), timedelta(days=3650)),
+            "Counts of every run, and deploys.",
+            "90d",
+        ),
         Key("evidence", Duration(timedelta(hours=1), timedelta(days=3650)), "Rows taken for a ticket.", "30d"),
         Key("samples", Duration(timedelta(hours=1), timedelta(days=3650)), "Rows shown on pages.", "30d"),
         Key(

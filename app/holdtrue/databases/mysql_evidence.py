@@ -157,7 +157,7 @@ def _rows(taken: _Taken, table: _Table, wanted: Sequence[tuple[str, str | None]]
         f"{quote(name)} IS NULL" if value is None else f"{quote(name)} = {literal(value, types[name])}"
         for name, value in wanted
     )
-    names = ", ".join(quote(name) for name in table.columns)
+    names = ", ".join(_cell(name, kind) for name, kind in types.items())
     raw: list[Row] = []
     text = f"SELECT {names} FROM {table.reference} WHERE {condition} LIMIT {ROWS_LIMIT + 1}"
     for values in taken.query(text, ROWS_LIMIT + 1):
@@ -175,6 +175,16 @@ def _rows(taken: _Taken, table: _Table, wanted: Sequence[tuple[str, str | None]]
             is_parent=parent,
         )
     return raw
+
+
+def _cell(name: str, type_name: str) -> str:
+    """A column as it is read. A TIMESTAMP is a moment and is shown in a zone: in UTC, where its text means one moment."""
+    if not type_name.startswith("timestamp"):
+        return quote(name)
+    digits = type_name.removeprefix("timestamp").partition(")")[0].lstrip("(") or "0"
+    epoch = f"CAST(UNIX_TIMESTAMP({quote(name)}) * 1000000 AS SIGNED)"
+    moment = f"CAST(TIMESTAMPADD(MICROSECOND, {epoch}, '1970-01-01 00:00:00') AS DATETIME({int(digits)}))"
+    return f"IF({quote(name)} = 0, '0000-00-00 00:00:00', {moment})"
 
 
 def _find(taken: _Taken, written: str) -> _Table | None:

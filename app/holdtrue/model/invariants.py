@@ -68,10 +68,14 @@ class Waiver:
 
 @dataclass(frozen=True, slots=True)
 class BaseRows:
-    """The rows of ``table`` behind a violation: column of the table = column of the violation."""
+    """The rows of ``table`` behind a violation: column of the table = column of the violation.
+
+    ``written_at`` is the column with the time at which a row was last written, where no row says who wrote it.
+    """
 
     table: str
     where: tuple[tuple[str, str], ...]
+    written_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ _LONGEST = 64
 _MOST_DIGITS = 1_000
 _EPOCH = date(1970, 1, 1)
 _DAYS = 36_525
+_TIMESTAMP_DAYS = 24_850
 
 
 def pseudonym(value: str | None, type_name: str, secret: bytes, max_length: int | None = None) -> str | None:
@@ -86,7 +87,8 @@ def pseudonym(value: str | None, type_name: str, secret: bytes, max_length: int 
     if name in _TEXTS:
         return _text(value, max_length, secret)
     if name in _DATES or name in _MOMENTS:
-        return _moment(value, secret)
+        # MariaDB's TIMESTAMP, which alone is called so, ends in 2038 and does not have its first day in every zone.
+        return _moment(value, secret, *((1, _TIMESTAMP_DAYS) if name == "timestamp" else (0, _DAYS)))
     if name in _TIMES:
         return _time(value, secret)
     if name in _BOOLEANS:
@@ -213,7 +215,8 @@ def _spell(number: int, length: int, alphabet: str) -> str:
     return "".join(reversed(letters))
 
 
-def _moment(value: str, secret: bytes) -> str | None:
+def _moment(value: str, secret: bytes, first: int, end: int) -> str | None:
+    """Another day of [first, end), and another time of day."""
     match = _MOMENT.fullmatch(value)
     if match is None:
         return None
@@ -221,8 +224,8 @@ def _moment(value: str, secret: bytes) -> str | None:
         day = (date(int(match.group(1)), int(match.group(2)), int(match.group(3))) - _EPOCH).days
     except ValueError:
         return None
-    inside = day if 0 <= day < _DAYS else _draw(secret, "day", value, _DAYS)
-    other = (_EPOCH + timedelta(days=_shuffle(secret, "day", inside, _DAYS))).isoformat()
+    inside = day - first if first <= day < end else _draw(secret, "day", value, end - first)
+    other = (_EPOCH + timedelta(days=first + _shuffle(secret, "day", inside, end - first))).isoformat()
     if match.group(4) is None:
         return other
     return f"{other}{match.group(4)}{_clock(value, match.group(5), match.group(6), secret)}{match.group(7) or ''}"

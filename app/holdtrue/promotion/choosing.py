@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+from zoneinfo import ZoneInfo
 
-from holdtrue.model import EvidenceRow, Invariant
+from holdtrue.model import DatabaseConfig, Dialect, EvidenceRow, Invariant
 from holdtrue.model.masking import pseudonym
 from holdtrue.scaffolding import Assembled, assemble, recognise
 from holdtrue.store.records import KeptEvidence
@@ -25,14 +26,22 @@ class Chosen:
     masked: tuple[str, ...]
 
 
-def candidates(
-    kept: Sequence[KeptEvidence], invariant: Invariant, computed: Sequence[str], salt: bytes
-) -> list[Chosen]:
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is the same for all violations of an alert; ``computed`` are the columns that the text computes with."""
+
+    invariant: Invariant
+    database: DatabaseConfig
+    computed: Sequence[str]
+    salt: bytes
+
+
+def candidates(kept: Sequence[KeptEvidence], about: About) -> list[Chosen]:
     """Those with the most writers in their window first, then the most complete ones, then the oldest.
 
     One of which there are several guesses stands there once for each, the likeliest first.
     """
-    made = [_guesses(one, invariant, computed, salt) for one in kept if one.evidence.rows]
+    made = [_guesses(one, about) for one in kept if one.evidence.rows]
 
     def tells(guesses: list[Chosen]) -> tuple[int, int, int]:
         one = guesses[0]
@@ -42,35 +51,49 @@ def candidates(
     return [one for guesses in sorted(made, key=tells, reverse=True) for one in guesses]
 
 
-def _guesses(kept: KeptEvidence, invariant: Invariant, computed: Sequence[str], salt: bytes) -> list[Chosen]:
-    made = [_assembled(kept, invariant, computed, salt, 0)]
+def _guesses(kept: KeptEvidence, about: About) -> list[Chosen]:
+    made = [_assembled(kept, about, 0)]
     for attempt in range(1, _ATTEMPTS):
-        another = _assembled(kept, invariant, computed, salt, attempt)
+        another = _assembled(kept, about, attempt)
         if another.assembled == made[-1].assembled:
             break
         made.append(another)
     return made
 
 
-def _assembled(kept: KeptEvidence, invariant: Invariant, computed: Sequence[str], salt: bytes, attempt: int) -> Chosen:
-    evidence = kept.evidence
+def _assembled(kept: KeptEvidence, about: About, attempt: int) -> Chosen:
+    evidence, invariant = kept.evidence, about.invariant
     hashed = frozenset(evidence.pseudonymised)
-    rows = tuple(_stood_in(_as_base_row(row, invariant), hashed, salt) for row in evidence.rows)
+    rows = tuple(_stood_in(_as_base_row(row, invariant), hashed, about.salt) for row in evidence.rows)
     masked = tuple(
         sorted({f"{row.table}.{name}" for row in rows for name in row.columns if f"{row.table}.{name}" in hashed})
     )
+    times, unread = _times(invariant, rows, hashed) if about.database.dialect is Dialect.MYSQL else (None, ())
     assembled = assemble(
         rows,
         kept.last_good,
         pattern=recognise(invariant.sql),
         sql=invariant.sql,
-        computed=computed,
+        computed=about.computed,
         states=invariant.states,
         schema_sql=evidence.schema_sql,
         attempt=attempt,
+        written_at=times,
+        zone=ZoneInfo(about.database.timezone),
     )
-    assembled = replace(assembled, marked=(*assembled.marked, *_perhaps_older(evidence.rows, assembled)))
-    return Chosen(kept, assembled, masked)
+    marked = (*assembled.marked, *_perhaps_older(evidence.rows, assembled), *unread)
+    return Chosen(kept, replace(assembled, marked=marked), masked)
+
+
+def _times(
+    invariant: Invariant, rows: Sequence[EvidenceRow], hashed: frozenset[str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """By table the column that tells when a row was written; and what cannot be told, since it is a stand-in."""
+    declared = {one.table.rpartition(".")[2]: one.written_at for one in invariant.base_rows if one.written_at}
+    wanted = {row.table: declared.get(row.table.rpartition(".")[2], "") for row in rows}
+    told = {table: column for table, column in wanted.items() if column and f"{table}.{column}" not in hashed}
+    lost = [f"{table}.{column}" for table, column in wanted.items() if column and table not in told]
+    return told, tuple(f"{one} is a stand-in and tells no time: declare it safe" for one in dict.fromkeys(lost))
 
 
 def _as_base_row(row: EvidenceRow, invariant: Invariant) -> EvidenceRow:

@@ -23,7 +23,7 @@ from holdtrue.model import (
     Window,
 )
 from holdtrue.model.deploys import LOOK_BACK, near
-from holdtrue.promotion.choosing import Chosen, candidates
+from holdtrue.promotion.choosing import About, Chosen, candidates
 from holdtrue.promotion.drafts import Draft
 from holdtrue.promotion.proving import first_that_breaks
 from holdtrue.promotion.refusals import as_captured, as_they_were, captured_columns, check_promotable
@@ -33,7 +33,7 @@ from holdtrue.scaffolding.isolation_spec import why_no_spec
 from holdtrue.store import Store
 from holdtrue.store.records import AlertDetail
 
-_ENGINES = frozenset({Dialect.POSTGRESQL, Dialect.SQLITE})
+_ENGINES = frozenset({Dialect.POSTGRESQL, Dialect.MYSQL, Dialect.SQLITE})
 
 
 class Rehearsal(Protocol):
@@ -128,8 +128,8 @@ def make_ticket(
         )
     if database.dialect not in _ENGINES:
         raise PromotionRefused(
-            f"{database.name} is {database.dialect}, and a barrier test there is not offered: no row says which transaction"
-            " wrote it, and an incident is replayed on its own kind of database only",
+            f"{database.name} is {database.dialect}, and a barrier test there is not offered: an incident is replayed on"
+            " its own kind of database only",
             remedy="work from the alert's page, which has the rows behind the violation and their parents",
         )
     computed = as_captured(computed_columns(invariant.sql, database.dialect), captured_columns(detail))
@@ -139,7 +139,7 @@ def make_ticket(
     whole = as_they_were(invariant, detail, decisive)
     made = [
         (_incident(one, invariant, database, episode.id), one)
-        for one in candidates(whole, invariant, computed, draft.salt_of(episode.id))
+        for one in candidates(whole, About(invariant, database, computed, draft.salt_of(episode.id)))
     ]
     with rehearsal.begin() as rehearse:
         (incident, chosen), rehearsed = first_that_breaks(made, invariant, database, rehearse)

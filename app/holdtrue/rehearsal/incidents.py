@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
@@ -13,7 +13,8 @@ from typing import Final
 
 from holdtrue.errors import HoldtrueError
 from holdtrue.model import DatabaseConfig, Dialect, Incident
-from holdtrue.rehearsal.places import Place, on_postgresql, on_sqlite
+from holdtrue.rehearsal.mysql_server import MysqlScratchServer
+from holdtrue.rehearsal.places import Place, on_mysql, on_postgresql, on_sqlite
 from holdtrue.rehearsal.servers import ScratchServer
 from holdtrue.testing.incidents import clock_of
 from holdtrue.testing.rules import Rule
@@ -23,6 +24,7 @@ _KEPT: Final = 64
 _PLACES: Final[Mapping[Dialect, str]] = {
     Dialect.POSTGRESQL: "PostgreSQL",
     Dialect.SQLITE: "SQLite",
+    Dialect.MYSQL: "MariaDB",
 }
 
 
@@ -53,10 +55,25 @@ Rehearse = Callable[[Incident, str, DatabaseConfig], Rehearsed]
 """``(incident, schema_sql, config)``. Never raises: what went wrong on the way is ``NOT_LOOKED``."""
 
 
+class _Servers:
+    """The scratch servers of one promotion; each starts when it is first needed."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.postgresql = ScratchServer(environ)
+        self.mysql = MysqlScratchServer(environ)
+
+    def __enter__(self) -> _Servers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.postgresql.close()
+        self.mysql.close()
+
+
 class IncidentRehearsal:
     """Tries incidents one at a time, each in a scratch database of its own dialect, made and dropped for it.
 
-    A server of our own is started where none is named (HOLDTRUE_SCRATCH_URL), and stopped. What
+    A server of our own is started where none is named (HOLDTRUE_SCRATCH_URL, HOLDTRUE_SCRATCH_MYSQL_URL), and stopped. What
     was found is remembered, so that a promotion right after its preview does not start another server.
     """
 
@@ -69,15 +86,15 @@ class IncidentRehearsal:
     @contextmanager
     def begin(self) -> Iterator[Rehearse]:
         """What tries incidents on one server, which ends with the block."""
-        with self._lock, closing(ScratchServer(self._environ)) as server:
-            yield lambda incident, schema_sql, config: self._look(server, incident, schema_sql, config)
+        with self._lock, _Servers(self._environ) as servers:
+            yield lambda incident, schema_sql, config: self._look(servers, incident, schema_sql, config)
 
-    def _look(self, server: ScratchServer, incident: Incident, schema_sql: str, config: DatabaseConfig) -> Rehearsed:
+    def _look(self, servers: _Servers, incident: Incident, schema_sql: str, config: DatabaseConfig) -> Rehearsed:
         place = sha256(f"{schema_sql}\0{config.search_path}".encode("utf-8", "surrogatepass")).hexdigest()
         known = f"{incident.checksum} {place}"
         found = self._found.get(known)
         if found is None:
-            found = _try(server, incident, schema_sql, config)
+            found = _try(servers, incident, schema_sql, config)
             if found.finding is not Finding.NOT_LOOKED:
                 self._found[known] = found
                 while len(self._found) > _KEPT:
@@ -85,14 +102,14 @@ class IncidentRehearsal:
         return found
 
 
-def _try(server: ScratchServer, incident: Incident, schema_sql: str, config: DatabaseConfig) -> Rehearsed:
+def _try(servers: _Servers, incident: Incident, schema_sql: str, config: DatabaseConfig) -> Rehearsed:
     kind = _PLACES.get(config.dialect)
     if kind is None:
         return Rehearsed(Finding.NOT_LOOKED, f"there is no scratch database for {config.dialect}")
     if not schema_sql.strip():
         return Rehearsed(Finding.NOT_LOOKED, "no schema was kept with the rows")
     try:
-        with _place(server, schema_sql, config) as place:
+        with _place(servers, schema_sql, config) as place:
             return _tried(incident, place)
     except HoldtrueError as problem:
         return Rehearsed(Finding.NOT_LOOKED, str(problem))
@@ -100,10 +117,12 @@ def _try(server: ScratchServer, incident: Incident, schema_sql: str, config: Dat
         return Rehearsed(Finding.NOT_LOOKED, f"a scratch {kind} ended with an unexpected {type(problem).__name__}")
 
 
-def _place(server: ScratchServer, schema_sql: str, config: DatabaseConfig) -> AbstractContextManager[Place]:
+def _place(servers: _Servers, schema_sql: str, config: DatabaseConfig) -> AbstractContextManager[Place]:
     if config.dialect is Dialect.SQLITE:
         return on_sqlite(schema_sql)
-    return on_postgresql(schema_sql, config.search_path, server)
+    if config.dialect is Dialect.MYSQL:
+        return on_mysql(schema_sql, config.timezone, servers.mysql)
+    return on_postgresql(schema_sql, config.search_path, servers.postgresql)
 
 
 def _tried(incident: Incident, place: Place) -> Rehearsed:

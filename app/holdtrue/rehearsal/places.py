@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdtrue.errors import MissingInstallSet
+from holdtrue.rehearsal.mysql_server import MysqlScratchServer
 from holdtrue.rehearsal.scratch import ScratchFailed
+from holdtrue.rehearsal.scratch_mysql import MysqlScratch
 from holdtrue.rehearsal.scratch_postgresql import why_refused
 from holdtrue.rehearsal.servers import ScratchServer
 from holdtrue.testing.controls import Control
@@ -149,3 +151,28 @@ def _quietly(connection: psycopg.Connection[Any], text: str) -> None:
 
     with contextlib.suppress(psycopg.Error):
         connection.execute(text.encode())
+
+
+@contextlib.contextmanager
+def on_mysql(schema_sql: str, timezone: str, server: MysqlScratchServer) -> Iterator[Place]:
+    """A database on ``server``, under a login that may do nothing outside of it.
+
+    Raises:
+        ScratchFailed: there is no server, it may not be used so, or it refused the schema.
+        MissingInstallSet: PyMySQL is not installed.
+    """
+    with contextlib.closing(
+        MysqlScratch(schema_sql, shown=_SCHEMA, server=server.url(), ours=server.is_ours, timezone=timezone)
+    ) as scratch:
+        from sqlalchemy import make_url
+
+        from holdtrue.testing.mariadb import MariadbControl
+
+        url = make_url(scratch.url)
+        strange = sorted(url.query.keys() - {"unix_socket", "charset"})
+        if strange:
+            raise ScratchFailed(f"the scratch server's URL has what a trial does not know: {', '.join(strange)}")
+        with contextlib.closing(MariadbControl(url)) as control:
+            ((version,),) = control.ask("SELECT VERSION()")
+            kind = "MariaDB" if "MariaDB" in str(version) else "MySQL"
+            yield Place(control, f"{kind} {str(version).partition('-')[0]}")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
+from zoneinfo import ZoneInfo
 
 from holdtrue.model import EvidenceRow, Position, States, TableRows
 from holdtrue.scaffolding.patterns import Pattern
 from holdtrue.scaffolding.preimages import Clues, guess_pre_images
-from holdtrue.scaffolding.sides import Side, side_of
+from holdtrue.scaffolding.sides import Side, side_by_time, side_of
 
+UTC: Final = ZoneInfo("UTC")
 BY_TRANSACTION = "by transaction"
+BY_COLUMN = "by column, not by transaction"
 BY_KEY = "by key, not by transaction"
 NO_RUN_BEFORE = "no run before it: every row is a guess"
 
@@ -39,6 +43,8 @@ def assemble(
     states: Sequence[States] = (),
     schema_sql: str = "",
     attempt: int = 0,
+    written_at: Mapping[str, str] | None = None,
+    zone: ZoneInfo = UTC,
 ) -> Assembled:
     """Seed: what was there before, with parents. Observed: what was written in the window, and what may have been.
 
@@ -50,11 +56,17 @@ def assemble(
     seed it would leave both parties nothing to do, so it is observed, marked, as what one of them wrote.
 
     Where there are several guesses of how a row was before, ``attempt`` says which; beyond the last it is the last.
+    ``written_at`` names by table the column that tells when a row was written, where no transaction does; ``zone`` is that
+    of times without one.
     """
-    sides = [side_of(row.xid, last_good) for row in rows]
+    sides = [_side(row, last_good, written_at, zone) for row in rows]
     twins = _twins(rows, sides, computed) if pattern is Pattern.DUPLICATE else frozenset()
     known = any(side is not Side.UNKNOWN for side in sides)
-    split = BY_TRANSACTION if known else (NO_RUN_BEFORE if last_good is None else BY_KEY)
+    split = (
+        (BY_TRANSACTION if written_at is None else BY_COLUMN)
+        if known
+        else (NO_RUN_BEFORE if last_good is None else BY_KEY)
+    )
     before = [row for row, side in zip(rows, sides, strict=True) if side is Side.BEFORE and row not in twins]
     clues = Clues(sql, computed, before, rows, states, schema_sql)
     seed = list(before)
@@ -101,6 +113,17 @@ def assemble(
         split=split,
         written=tuple(one for group in _grouped(ordered).values() for one in group),
     )
+
+
+def _side(row: EvidenceRow, last_good: Position | None, written_at: Mapping[str, str] | None, zone: ZoneInfo) -> Side:
+    if written_at is None:
+        return side_of(row.xid, last_good)
+    place = next((at for at, name in enumerate(row.columns) if name == written_at.get(row.table)), None)
+    if place is None:
+        return Side.UNKNOWN
+    # A TIMESTAMP was read in UTC; a DATETIME is the clock of the database's declared zone.
+    is_moment = bool(row.types) and row.types[place].startswith("timestamp")
+    return side_by_time(row.values[place], UTC if is_moment else zone, last_good)
 
 
 def _twins(rows: Sequence[EvidenceRow], sides: Sequence[Side], computed: Sequence[str]) -> frozenset[EvidenceRow]:

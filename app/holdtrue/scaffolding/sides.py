@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
+from zoneinfo import ZoneInfo
 
 from holdtrue.model import Position
 
+_OPEN: Final = timedelta(minutes=1)
+"""How long a transaction is taken to be open at most, where only a column tells when a row was written."""
 _FIRST_NORMAL = 3
 """Smaller transaction ids are the server's own: rows of initdb, and rows frozen the old way."""
 
@@ -38,6 +43,25 @@ def read_snapshot(text: str) -> Snapshot | None:
     except (ValueError, IndexError):
         return None
     return Snapshot(xmin, xmax, running)
+
+
+def side_by_time(written: str | None, zone: ZoneInfo, last_good: Position | None) -> Side:
+    """Where a row belongs by the time that a column of it tells, read in ``zone``; not by its transaction (semantics 9.3).
+
+    A row of the minute before the last good look may have been committed after it: its time is when it was written, or when
+    its transaction began.
+    """
+    if written is None or last_good is None:
+        return Side.UNKNOWN
+    try:
+        at = datetime.fromisoformat(written)
+    except ValueError:
+        return Side.UNKNOWN
+    at = at if at.tzinfo is not None else at.replace(tzinfo=zone)
+    seen = last_good.moment - (last_good.lag or timedelta(0))
+    if at > seen:
+        return Side.AFTER
+    return Side.IN_FLIGHT if at > seen - _OPEN else Side.BEFORE
 
 
 def side_of(xid: int | None, last_good: Position | None) -> Side:
