@@ -52,6 +52,8 @@ CODE = {
     "sleep": "from racy import duplicate; duplicate.wrong_sleep(db.engine)",
     "not_exists": "from racy import duplicate; duplicate.wrong_not_exists(db.engine)",
     "lock": "from racy import duplicate; duplicate.right_lock_parent(db.engine)",
+    "awaited_buggy": "from racy import awaited; return awaited.buggy(db.async_engine)",
+    "awaited_lock": "from racy import awaited; return awaited.right_lock_parent(db.async_engine)",
     "serializable": "from racy import duplicate; duplicate.right_serializable(db.engine)",
     "unique_index": "from racy import duplicate; duplicate.right_unique_index(db.engine)",
     "reading_only": "from sqlalchemy import text\n    with db.engine.begin() as c: c.execute(text('SELECT 1 FROM refunds'))",
@@ -134,7 +136,7 @@ def test_every_wiring_was_run(ran: dict[str, Ran]) -> None:
     assert set(ran) == {"unwired", "edited", "without_schema", "moved_on", *CODE}
 
 
-@pytest.mark.parametrize("name", ["lock", "serializable", "unique_index"])
+@pytest.mark.parametrize("name", ["lock", "awaited_lock", "serializable", "unique_index"])
 def test_a_right_fix_passes(name: str, ran: dict[str, Ran]) -> None:
     assert ran[name].outcome == "passed", ran[name].message
 
@@ -145,6 +147,7 @@ def test_a_right_fix_passes(name: str, ran: dict[str, Ran]) -> None:
         ("unwired", "wire run_a to the code that wrote"),
         ("without_schema", "no barrier_schema"),
         ("buggy", "violated: one_settled_refund_per_dispute returned 1 row"),
+        ("awaited_buggy", "violated: one_settled_refund_per_dispute returned 1 row"),
         ("sleep", "violated: "),
         ("not_exists", "violated: "),
         ("no_op", "run_a sent no statement that could be held"),

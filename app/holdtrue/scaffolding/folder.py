@@ -181,6 +181,7 @@ def _readme(incident: Incident, context: TicketContext) -> str:
 
 2. In `test_incident_{incident.id}.py`: `run_a` and `run_b` each get one call into the code that wrote the rows. Both are
    given `db`; `db.url` is the SQLAlchemy URL to use, `db.engine` an engine for it.
+   Both may be coroutine functions, for which there is `db.async_engine`.
 3. `pytest {"tests/incidents/" + incident.id}`. It must fail before the fix and pass after it.
 
 A PostgreSQL server comes from `HOLDTRUE_BARRIER_URL` (a login that may create databases), else one is started from

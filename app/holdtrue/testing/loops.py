@@ -36,6 +36,7 @@ class RaceLoop:
         self._making = threading.Lock()
         self._owed: dict[int, Callable[[], Awaitable[object]]] = {}
         self._felt: float | None = None
+        self._answered = 0.0
         self._inside = running is None and _is_on_a_loop()
         self._before = running.get_task_factory() if running is not None else None
         self.refused: Refused | None = None
@@ -135,7 +136,11 @@ class RaceLoop:
             self._loop.call_soon_threadsafe(self._answer)
 
     def _answer(self) -> None:
-        self._felt = None
+        self._answered, self._felt = self._felt or 0.0, None
+
+    def has_turned_since(self, moment: float) -> bool:
+        """Whether the loop has answered a knock of after this moment, so that nobody on it waits for its turn since then."""
+        return self._loop is None or self._answered > moment
 
     def is_blocked(self, seconds: float) -> bool:
         """Whether the loop has not answered for so long."""

@@ -113,16 +113,22 @@ class Party:
             return
         stand = min(self.waiting, key=self._turn)
         if self.in_flight is None and not patience_is_over:
-            there = {one.strand for one in self.waiting}
-            if set(self.tasks) - there - self._forebears(stand.strand):
+            if self._awaited(stand):
                 return
         elif patience_is_over:
-            self.excused.update(self.tasks)
+            self.excused.update(list(self.tasks))
         elif self.in_flight is not None:
             return
         self.waiting.remove(stand)
         self.waiting.appendleft(stand)
         self.at, self.in_flight, self.state = stand.statement, None, State.READY
+
+    def expects(self) -> bool:
+        """Whether one that is awaited is at work in its driver."""
+        if not self.waiting:
+            return False
+        awaited = self._awaited(min(self.waiting, key=self._turn))
+        return any(whereabouts.in_a_driver(whereabouts.of_task(task)) for task in awaited)
 
     def leave(self, stand: Stand) -> None:
         """Its task was cancelled, by a time limit of its own say: it no longer stands there."""
@@ -143,6 +149,11 @@ class Party:
         order = list(self.tasks)
         known = isinstance(stand.strand, asyncio.Task) and stand.strand in self.tasks
         return stand.strand is not self.strand, order.index(stand.strand) if known else len(order)  # type: ignore[arg-type]
+
+    def _awaited(self, stand: Stand) -> set[asyncio.Task[Any]]:
+        there = {one.strand for one in self.waiting}
+        forebears = self._forebears(stand.strand)
+        return {task for task in list(self.tasks) if task not in there and task not in forebears}
 
     def _forebears(self, strand: object) -> set[object]:
         """Whoever made it, and whoever made that one: they wait for it. So does a party for a thread of its own."""

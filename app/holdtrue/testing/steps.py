@@ -349,9 +349,14 @@ class StepScheduler:
         return True
 
     def _is_quiet(self, party: Party) -> bool:
-        """Whether what is in flight waits for the party itself, for a lock of its other connection say."""
-        long_since = time.monotonic() - max(party.moved, party.stirred) > _PATIENCE
-        return long_since and not (self.blocking is not None and self.blocking.is_busy(party))
+        """Whether no other task of the party is to be awaited any longer; or what is in flight waits for the party itself."""
+        since = max(party.moved, party.stirred)
+        quiet = time.monotonic() - since
+        if quiet < _PATIENCE or not self.loop.has_turned_since(since + _PATIENCE / 2):
+            return False
+        if party.in_flight is None:
+            return quiet > self.limits.stall or not party.expects()
+        return not (self.blocking is not None and self.blocking.is_busy(party))
 
     def _is_idle(self, party: Party) -> bool:
         """Whether it has done nothing for long, here and on the server, while another party was under way.

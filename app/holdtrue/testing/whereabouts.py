@@ -18,7 +18,8 @@ _NOT_THEIRS = (
     "/site-packages/",
     "/dist-packages/",
 )
-_POOLS = ("sqlalchemy/pool/impl.py", "sqlalchemy/util/queue.py", "asyncpg/pool.py", "psycopg_pool/pool_async.py")
+_POOLS = ("/sqlalchemy/util/queue.py", "/asyncpg/pool.py", "/psycopg_pool/pool_async.py")
+_DRIVERS = ("/sqlalchemy/", "/asyncpg/", "/psycopg/", "/aiosqlite/")
 
 
 def in_their_code(frames: Iterable[FrameType]) -> str:
@@ -33,6 +34,12 @@ def in_their_code(frames: Iterable[FrameType]) -> str:
 def in_a_pool(frames: Iterable[FrameType]) -> bool:
     """Whether somebody there waits for a connection of a pool."""
     return any(_file(frame).endswith(_POOLS) for frame in frames)
+
+
+def in_a_driver(frames: Iterable[FrameType]) -> bool:
+    """Whether somebody there connects, asks or closes, and so will be heard of soon."""
+    names = [_file(frame) for frame in frames]
+    return any(part in name for name in names for part in _DRIVERS) and not any(name.endswith(_POOLS) for name in names)
 
 
 def of_thread(ident: int | None) -> Iterator[FrameType]:
