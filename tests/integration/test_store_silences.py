@@ -8,7 +8,20 @@ import pytest
 
 from holdtrue.alerting import acknowledge, lift, parse_matchers
 from holdtrue.errors import NotFound, Refused
-from holdtrue.model import AlertState, Change, Episode, MessageState, Outcome, Reason, Silence
+from holdtrue.model import (
+    AlertState,
+    Change,
+    Delivered,
+    Episode,
+    MessageState,
+    Outcome,
+    Reason,
+    Retention,
+    Silence,
+    Thread,
+    Undelivered,
+)
+from holdtrue.store.retention import Pruning
 from stores import House, entry
 
 HOUR = timedelta(hours=1)
@@ -181,3 +194,38 @@ def test_who_has_an_alert_is_kept_told_and_audited_in_one_transaction(broken: Ho
     with pytest.raises(Refused, match="has ended"):
         broken.store.alerts.step(number, have, TWO, "token", "acknowledge")
     assert broken.store.reads.audit(1) == (line,)
+
+
+def test_ended_silences_and_what_became_of_messages_are_forgotten_and_nothing_that_is_owed(broken: House) -> None:
+    """Semantics 8.2: 90 days after the alert's end, in small transactions; who silenced what stays in the audit."""
+    silence(broken)
+    look(broken, Outcome.VIOLATED)
+    look(broken)
+    broken.clock.forward(HOUR)
+    pruning = Pruning(broken.store._engine, batch=2)
+    long = timedelta(days=200)
+    # Nobody has seen yet to what it withheld.
+    assert pruning.prune(Retention(), broken.clock.now + long).messages == 0
+    assert lifted(broken) == [False]
+    look(broken, Outcome.VIOLATED)
+    (told, owed) = broken.outbox(*TWO)
+    broken.store.outbox.mark(told.message, Delivered(Thread("C1", "17.1")))
+    broken.store.outbox.mark(owed.message, Undelivered("refused"), broken.clock.now + HOUR)
+    pruned = pruning.prune(Retention(), broken.clock.now + long)
+    assert (pruned.messages, pruned.silences) == (4, 1)
+    assert broken.store.silences.list(ended_too=True) == ()
+    # An alert that is open keeps all of its messages, however old they are.
+    assert len(broken.store.reads.deliveries()) == 2
+    look(broken)
+    ended = broken.clock.now
+    assert pruning.prune(Retention(), ended + timedelta(days=89)).messages == 0
+    assert pruning.prune(Retention(), ended + long).messages == 1
+    left = [one.message for one in broken.store.reads.deliveries()]
+    assert {one.state for one in left} == {MessageState.PENDING}
+    assert len(left) == 3
+    # Where its message stands is known while something is owed that would edit it.
+    broken.clock.forward(HOUR)
+    assert {one.thread for one in broken.outbox(*TWO)} == {None, Thread("C1", "17.1")}
+    (first, second) = (one.id for one in broken.store.alerts.list())
+    assert [event.name for event in broken.store.alerts.get(min(first, second)).events][-1] == "resolved"
+    assert "silence" in {line.action for line in broken.store.reads.audit(99)}

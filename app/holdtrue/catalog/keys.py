@@ -314,6 +314,12 @@ RETENTION: Final = Group(
             "90d",
         ),
         Key("generations", Whole(1, 10_000), "Of how many catalogs the texts are kept.", "20"),
+        Key(
+            "messages",
+            Duration(timedelta(days=1), timedelta(days=3650)),
+            "Messages of alerts that have ended, and silences that have.",
+            "90d",
+        ),
     ),
 )
 

@@ -114,7 +114,8 @@ class Retention:
     """How long things are kept (semantics 8.2, 9.1).
 
     ``fixed_keys``: how long a key that has gone is remembered; should it come back later, it is new. ``generations``: of
-    how many catalogs the texts are kept.
+    how many catalogs the texts are kept. ``messages``: how long messages are kept after their alert has ended, and
+    silences after theirs.
     """
 
     runs_kept_in_full: int = 200
@@ -124,6 +125,7 @@ class Retention:
     samples: timedelta = timedelta(days=30)
     fixed_keys: timedelta = timedelta(days=90)
     generations: int = 20
+    messages: timedelta = timedelta(days=90)
 
 
 @dataclass(frozen=True, slots=True)

@@ -292,6 +292,8 @@ class Pruned:
     accepted: int = 0
     instances: int = 0
     deploys: int = 0
+    messages: int = 0
+    silences: int = 0
     texts: int = 0
 
 

@@ -14,13 +14,15 @@ from sqlalchemy import (
     Row,
     Select,
     Table,
+    and_,
     delete,
     func,
+    or_,
     select,
     update,
 )
 
-from holdtrue.model import AlertState, Novelty, Outcome, Retention
+from holdtrue.model import AlertState, MessageState, Novelty, Outcome, Retention
 from holdtrue.store.among import among
 from holdtrue.store.bulk import update_many
 from holdtrue.store.engine import StoreEngine
@@ -37,16 +39,21 @@ from holdtrue.store.tables import (
     generations,
     instances,
     ledger_keys,
+    messages,
     runs,
     samples,
+    silences,
     spans,
     standings,
+    threads,
     told_ends,
 )
 
 BATCH = 1000
 """Rows of one transaction: a save never waits long behind retention."""
 
+
+_DONE = [one.value for one in (MessageState.SENT, MessageState.FAILED, MessageState.SUPERSEDED)]
 
 # A span that may yet be lengthened is left alone.
 _NEWEST = select(standings.c.span_id).where(standings.c.span_id.is_not(None))
@@ -71,6 +78,8 @@ class Pruning:
             accepted=self._accepted(now - retention.fixed_keys),
             instances=self._old(instances, instances.c.instance, instances.c.last_seen < now - retention.bad_runs),
             deploys=self._old(deploys, deploys.c.id, deploys.c.at < now - retention.exact_counts),
+            messages=self._messages(now - retention.messages),
+            silences=self._silences(now - retention.messages),
             texts=self._texts(retention.generations),
         )
 
@@ -191,6 +200,27 @@ class Pruning:
             if not more:
                 return gone
 
+    def _messages(self, past: datetime) -> int:
+        """What became of messages whose alert ended long ago, and where they stand; what is still owed stays.
+
+        That of what a silence withheld only once its end was seen to.
+        """
+        over = select(episodes.c.id).where(episodes.c.state == AlertState.RESOLVED.value, episodes.c.ended_at < past)
+        done = or_(
+            messages.c.state.in_(_DONE),
+            and_(messages.c.state == MessageState.WITHHELD.value, messages.c.lifted_at.is_not(None)),
+        )
+        gone = self._old(messages, messages.c.id, and_(done, messages.c.episode_id.in_(over)))
+        owed = select(messages.c.id).where(messages.c.episode_id == threads.c.episode_id).exists()
+        stale = select(threads.c.episode_id).where(threads.c.episode_id.in_(over), ~owed).limit(self._batch)
+        self._repeat(lambda connection: connection.execute(_delete_threads(stale)).rowcount)
+        return gone
+
+    def _silences(self, past: datetime) -> int:
+        """Silences that ended long ago and that no message names; who made them stays in the audit."""
+        named = select(messages.c.id).where(messages.c.silence_id == silences.c.id).exists()
+        return self._old(silences, silences.c.id, and_(silences.c.ends_at < past, ~named))
+
     def _texts(self, kept: int) -> int:
         """Old generations keep their number and hash, not their texts."""
         newest = select(func.max(generations.c.number)).scalar_subquery()
@@ -200,6 +230,10 @@ class Pruning:
                 .where(generations.c.number <= newest - kept, generations.c.texts != "[]")
                 .values(texts="[]")
             ).rowcount
+
+
+def _delete_threads(chosen: Select[int]) -> Delete:
+    return delete(threads).where(threads.c.episode_id.in_(chosen))
 
 
 def _join_neighbours(connection: Connection, found: Sequence[Row[Any]], more: bool) -> int:
