@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -229,4 +230,11 @@ def test_the_ticket_tells_it_with_the_deploys_of_its_time(
     header = next(text for name, text in files.items() if name.endswith(".py"))
     assert "overlap          proved by the log: " in header
     assert "deploy           deployed payments 1.4.2, " in header
+    # A deploy that is told of afterwards changes nothing of what a preview showed.
+    shown = preview(house, catalog(), alert, by="ana")
+    clock.forward(timedelta(minutes=1))
+    told_at = house.store.alerts.get(alert).evidence[0].taken_at
+    house.store.deploys.add("payments", "1.4.3", at=told_at, by="ci (token)", who="token")
+    assert preview(house, catalog(), alert, by="ana", draft=shown.draft).files == shown.files
+    assert "1.4.3" in dict(preview(house, catalog(), alert, by="ana").files)["ticket.json"]
     store.close()
