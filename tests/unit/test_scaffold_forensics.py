@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdtrue.model import Deploy, Incident, NearDeploy, Position, Traces, WriterTrace
+from holdtrue.model.traces import UNTRACED
 from holdtrue.scaffolding import TicketContext, Writer, render
 from holdtrue.scaffolding.overlaps import prove_overlap
 
@@ -169,6 +170,15 @@ def test_the_header_says_what_is_not_known_and_why() -> None:
     ):
         assert line in header
     assert "deploys          none was told of in the window or the day before it" in header_of(context(deploys=()))
+
+
+def test_a_server_that_keeps_no_writers_is_said_to_keep_none() -> None:
+    files = render(replace(INCIDENT, engine="mysql"), context(traces=UNTRACED, writers=(Writer(None, None, ("a",)),)))
+    assert (
+        "commit times     not kept: mysql tells of no row which transaction wrote it" in files["test_incident_one_7.py"]
+    )
+    assert json.loads(files["ticket.json"])["log"] == "not read: only that of PostgreSQL is"
+    assert "GTID 0/90" in files["test_incident_one_7.py"]
 
 
 def test_the_record_has_null_for_what_is_not_known() -> None:

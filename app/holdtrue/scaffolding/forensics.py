@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdtrue.model import Incident, Position, show_duration, show_moment
-from holdtrue.model.moments import utc
+from holdtrue.model import Dialect, Incident, Position, Traces, show_duration, show_moment, utc
+from holdtrue.model.traces import UNTRACED
 from holdtrue.scaffolding.contexts import TicketContext, Writer
 from holdtrue.scaffolding.overlaps import prove_overlap
 
@@ -22,8 +22,9 @@ def facts(incident: Incident, context: TicketContext) -> Iterator[tuple[str, str
     for writer in context.writers:
         yield "writer", _writer(writer, context)
     yield "overlap", prove_overlap(context.writers, context.traces)
-    yield "commit times", context.traces.commit_times
-    yield "server's log", context.traces.log
+    traces = _traces(incident, context)
+    yield "commit times", traces.commit_times
+    yield "server's log", traces.log
     yield (
         "definition",
         f"{context.definition or 'not recorded'}, catalog generation {context.generation or 'not recorded'}",
@@ -57,8 +58,8 @@ def record(incident: Incident, context: TicketContext) -> dict[str, object]:
             for one in context.writers
         ],
         "overlap": prove_overlap(context.writers, context.traces),
-        "commit_times": context.traces.commit_times,
-        "log": context.traces.log,
+        "commit_times": _traces(incident, context).commit_times,
+        "log": _traces(incident, context).log,
         "definition": context.definition or None,
         "generation": context.generation or None,
         "deploys": None
@@ -74,6 +75,16 @@ def record(incident: Incident, context: TicketContext) -> dict[str, object]:
             for one in context.deploys
         ],
     }
+
+
+def _traces(incident: Incident, context: TicketContext) -> Traces:
+    """What was traced; a server that keeps no writers could not be asked."""
+    if context.traces != UNTRACED or incident.engine == Dialect.POSTGRESQL.value:
+        return context.traces
+    return Traces(
+        f"not kept: {incident.engine} tells of no row which transaction wrote it",
+        "not read: only that of PostgreSQL is",
+    )
 
 
 def _window(context: TicketContext) -> str:
