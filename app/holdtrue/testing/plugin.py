@@ -27,11 +27,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Hand the option to the races of this test, and forget the races of others."""
-    promises, replay = (sys.modules.get(f"holdtrue.testing.{name}") for name in ("promises", "replay"))
-    if promises is not None:
+    asked = str(item.config.getoption("--holdtrue-schedule"))
+    if asked or "holdtrue.testing.replay" in sys.modules:
+        from holdtrue.testing import promises, replay
+
         promises.made.clear()
-    if replay is not None:
-        replay.ask_for(str(item.config.getoption("--holdtrue-schedule")))
+        replay.ask_for(asked)
 
 
 @pytest.hookimpl(wrapper=True)
