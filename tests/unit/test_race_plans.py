@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import permutations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdtrue import testing
 from holdtrue.testing.blocking import roots
 from holdtrue.testing.plans import held, in_series, orders
 
@@ -60,3 +63,21 @@ def test_who_has_to_move_is_somebody_who_waits_for_nobody_if_there_is_one(held_u
     for waiter, root in roots(held_up).items():
         free = held_up[waiter] - set(held_up)
         assert root in (free or held_up[waiter])
+
+
+def test_every_public_name_of_the_kit_is_there_and_an_unknown_one_is_not() -> None:
+    assert {name for name in testing.__all__ if getattr(testing, name, None) is None} == set()
+    assert set(testing.__all__) == {"checkpoint", *testing._HOME}
+    with pytest.raises(AttributeError, match="no attribute 'rase'"):
+        _ = testing.rase
+    with pytest.raises(ImportError):
+        from holdtrue.testing import rase  # type: ignore[attr-defined]  # noqa: F401
+
+
+def test_a_service_with_a_checkpoint_in_it_loads_that_alone() -> None:
+    code = (
+        "import sys\nfrom holdtrue.testing import checkpoint\ncheckpoint('charge_card')\n"
+        "heavy = {'sqlalchemy', 'psycopg', 'sqlglot', 'yaml', 'holdtrue.model', 'holdtrue.testing.races'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
