@@ -90,7 +90,12 @@ def test_without_a_transaction_each_statement_stands_alone(database: BarrierData
     report = two_of(shop.duplicate_without_a_transaction, database, schema.ONE_SETTLED).play()
     assert report.verdict is Verdict.VIOLATED
     alone = [line.what for line in report.judged[0].played.lines if line.party == "A"]
-    assert alone == ["START", "SELECT refunds", "INSERT refunds"]
+    commit = ["COMMIT"] if database.dialect == "postgresql" else []
+    assert alone == ["START", "SELECT refunds", "INSERT refunds", *commit]
+
+
+def test_a_lone_statement_is_held_before_its_commit(database: BarrierDatabase) -> None:
+    assert two_of(shop.lone_duplicate, database, schema.ONE_SETTLED).play().verdict is Verdict.VIOLATED
 
 
 def test_the_connections_of_a_party_are_closed_when_its_schedule_ends(database: BarrierDatabase) -> None:

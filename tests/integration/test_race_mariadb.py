@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pymysql
 import pytest
@@ -133,6 +134,37 @@ def test_a_wait_for_a_table_s_definition_is_a_guess_and_says_so(database: Barrie
     assert held.played.inferred
     assert any(line.what == "waits for A (inferred)" for line in held.played.lines)
     assert "inferred" in report.reason
+
+
+def test_a_lone_statement_is_held_before_its_commit(database: BarrierDatabase) -> None:
+    """Both lock the gap: the server refuses one of two at once, which is why this one holds on MariaDB."""
+    raw = raw_on(database)
+
+    def alone() -> pymysql.Connection[pymysql.cursors.Cursor]:
+        connection = raw.open()
+        connection.autocommit(True)
+        assert isinstance(connection, pymysql.Connection)
+        return connection
+
+    report = two_of(Raw(alone).lone_duplicate, database, schema.ONE_SETTLED)
+    steps = [line.what for line in report.judged[0].played.lines if line.party == "A"]
+    assert steps == ["START", "INSERT refunds", "COMMIT"]
+    assert report.verdict is Verdict.HELD, report.show()
+
+
+def test_unread_rows_of_pymysql_are_not_lost_and_their_commit_is_not_held(database: BarrierDatabase) -> None:
+    def run() -> None:
+        with closing(raw_on(database).open()) as connection:
+            connection.autocommit(True)
+            with connection.cursor(pymysql.cursors.SSCursor) as cursor:
+                cursor.execute(
+                    "INSERT INTO refunds (dispute_id, amount_eur, state) VALUES ('dsp_1', 1, 'failed') RETURNING state"
+                )
+                assert cursor.fetchall() == [("failed",)]
+
+    report = two_of(run, database, schema.ONE_SETTLED)
+    steps = [line.what for line in report.judged[0].played.lines if line.party == "A"]
+    assert steps == ["START", "INSERT refunds"], report.show()
 
 
 def test_a_slow_statement_is_no_stall(database: BarrierDatabase) -> None:

@@ -101,7 +101,7 @@ def two_connections(open_one: Open) -> None:
         (connection_as_context, ["SELECT disputes", "INSERT refunds", "COMMIT"]),
         (transaction_blocks, ["SELECT disputes", "INSERT refunds", "COMMIT"]),
         (rolled_back_block, ["INSERT refunds", "ROLLBACK"]),
-        (in_autocommit, ["INSERT refunds"]),
+        (in_autocommit, ["INSERT refunds", "COMMIT"]),
         (many_rows, ["INSERT refunds", "COPY refunds", "SELECT disputes", "SELECT disputes", "COMMIT"]),
         (two_connections, ["INSERT refunds", "ROLLBACK"]),
     ],
@@ -197,6 +197,14 @@ def test_a_driver_below_sqlalchemy_is_not_held_twice(driver: str, database: Barr
     assert done == ["SELECT refunds", "INSERT refunds", "COMMIT"]
 
 
+def test_what_happens_inside_of_the_server_is_one_statement(database: BarrierDatabase) -> None:
+    def run() -> None:
+        with database.engine.begin() as connection:
+            connection.exec_driver_sql(f"DO $$ BEGIN {INSERT}; {INSERT}; END $$")
+
+    assert steps(run, database) == ["DO", "COMMIT"]
+
+
 @pytest.mark.parametrize("driver", ["psycopg", "psycopg2"])
 def test_a_raw_cursor_of_a_sqlalchemy_connection_is_held(driver: str, database: BarrierDatabase) -> None:
     engine = create_engine(database.sqlalchemy_url.set(drivername=f"postgresql+{driver}"))
@@ -283,6 +291,14 @@ def test_a_connection_that_was_opened_before_is_no_pass(database: BarrierDatabas
     """psycopg2's own types cannot be changed: what was open before is not seen, and the report says what to do."""
     with closing(psycopg2.connect(database.libpq_url)) as before:
         report = two_of(Raw(lambda: Lent(before)).duplicate, database)
+    assert report.verdict is Verdict.NOT_REACHED
+    assert "opened inside the party" in report.reason
+
+
+def test_a_connect_that_was_imported_by_name_is_no_pass(on_sqlite: BarrierDatabase) -> None:
+    named = sqlite3.connect
+    file = on_sqlite.sqlalchemy_url.database or ""
+    report = two_of(Raw(lambda: named(file), "?").duplicate, on_sqlite)
     assert report.verdict is Verdict.NOT_REACHED
     assert "opened inside the party" in report.reason
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ LOCK = "SELECT id FROM disputes WHERE id = ? FOR UPDATE"
 BALANCE = "SELECT credit_balance_eur FROM accounts WHERE id = ?"
 WRITE = "UPDATE accounts SET credit_balance_eur = ? WHERE id = ?"
 ATOMIC = "UPDATE accounts SET credit_balance_eur = credit_balance_eur + ? WHERE id = ?"
+_lock = threading.Lock()
 LOG = "INSERT INTO credit_log (account_id, amount_eur) VALUES (?, 50)"
 
 
@@ -75,6 +77,30 @@ class Raw:
             cursor.execute(self.text("SELECT RELEASE_LOCK(?)"), ("refund.dsp_1",))
 
         self.work(body)
+
+    def duplicate_behind_a_lock_of_the_process(self) -> None:
+        with _lock:
+            self.duplicate()
+
+    def duplicate_or_nothing(self) -> None:
+        """PostgreSQL's, with a unique index."""
+        self.work(lambda cursor: cursor.execute(self.text(INSERT + " ON CONFLICT DO NOTHING"), ("dsp_1",)))
+
+    def duplicate_unless_it_is_there(self) -> None:
+        """One statement, and no fix: what it does not see yet it inserts."""
+        unless = f" WHERE NOT EXISTS ({SETTLED})"
+        text = "INSERT INTO refunds (dispute_id, amount_eur, state) SELECT ?, 40, 'settled'" + unless
+        self.work(lambda cursor: cursor.execute(self.text(text), ("dsp_1", "dsp_1")))
+
+    def lone_duplicate(self) -> None:
+        """The same on a connection that commits each statement by itself."""
+        unless = f" WHERE NOT EXISTS ({SETTLED})"
+        with closing(self.open()) as connection:
+            cursor = connection.cursor()
+            cursor.execute(
+                self.text("INSERT INTO refunds (dispute_id, amount_eur, state) SELECT ?, 40, 'settled'" + unless),
+                ("dsp_1", "dsp_1"),
+            )
 
     def duplicate_ignored(self) -> None:
         self.work(lambda cursor: cursor.execute(self.text(INSERT.replace("INSERT", "INSERT IGNORE")), ("dsp_1",)))

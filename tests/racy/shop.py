@@ -8,7 +8,7 @@ from typing import Any
 import django
 from django.apps import AppConfig
 from django.conf import settings
-from django.db import connections, models, transaction
+from django.db import connection, connections, models, transaction
 
 settings.configure(
     DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "/nonexistent/none.db"}},
@@ -81,6 +81,14 @@ def duplicate() -> None:
 
 def duplicate_without_a_transaction() -> None:
     _read_then_insert()
+
+
+def lone_duplicate() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO refunds (dispute_id, amount_eur, state) SELECT 'dsp_1', 40, 'settled' WHERE NOT EXISTS "
+            "(SELECT 1 FROM refunds WHERE dispute_id = 'dsp_1' AND state = 'settled')"
+        )
 
 
 def duplicate_behind_a_lock() -> None:

@@ -21,6 +21,7 @@ _PINNED = (
     "-c lock_timeout=3s -c statement_timeout=60s"
 )
 _BASELINE = "holdtrue_baseline"
+_OURS = f"'{_BASELINE}', 'holdtrue_hold'"
 _NOT_NULL = "23502"
 _SMALL = 1 << 20
 _TABLES = f"""
@@ -29,7 +30,7 @@ SELECT c.oid::int8, n.nspname, c.relname, EXISTS (
        pg_catalog.pg_relation_size(c.oid)
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
-  AND n.nspname NOT IN ('pg_catalog', 'information_schema', '{_BASELINE}') AND n.nspname !~ '^pg_'
+  AND n.nspname NOT IN ('pg_catalog', 'information_schema', {_OURS}) AND n.nspname !~ '^pg_'
   AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d
                   WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
 ORDER BY c.oid
@@ -45,7 +46,7 @@ _REFERENCES = (
 )
 _SEQUENCES = (
     "SELECT schemaname, sequencename, last_value, start_value FROM pg_catalog.pg_sequences "
-    f"WHERE schemaname <> '{_BASELINE}'"
+    f"WHERE schemaname NOT IN ({_OURS})"
 )
 
 
@@ -209,6 +210,10 @@ class PostgresControl:
         if self._blocking is None:
             self._blocking = PostgresBlocking(connect(self._url))
         return self._blocking
+
+    def connect(self) -> psycopg.Connection[Any]:
+        """A further session of ours; whoever asks for it closes it."""
+        return connect(self._url)
 
     def close(self) -> None:
         """Close every connection of ours."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from holdtrue.errors import Refused
 from holdtrue.testing import promises, replay
@@ -61,6 +61,11 @@ class Race:
     _heard: set[str] = field(default_factory=set, init=False)
 
     @property
+    def silence(self) -> str:
+        """Why a party of which nothing was heard cannot be judged."""
+        return f"sent no statement that could be held: nothing was tested ({NOT_HELD})"
+
+    @property
     def forgotten(self) -> str:
         """That it was never played."""
         return "" if self.played else "race(…) was made and never played: call .assert_holds()"
@@ -104,11 +109,7 @@ class Race:
                 return self._report(one.verdict, one.reason)
         idle = [role for role in self.works if role not in self._heard and not asked]
         if idle:
-            return self._report(
-                Verdict.NOT_REACHED,
-                f"party {' and party '.join(idle)} sent no statement that could be held: nothing was tested "
-                f"({NOT_HELD})",
-            )
+            return self._report(Verdict.NOT_REACHED, f"party {' and party '.join(idle)} {self.silence}")
         return None
 
     def _sweep(self, asked: str) -> RaceReport:
@@ -153,6 +154,21 @@ class Race:
         """Set the database back, play one schedule and judge it."""
         self._set_back()
         before = self.content() if self.content is not None else ""
+        played = self._play(schedule)
+        for error in played.errors.values():
+            if isinstance(error, NotWired):
+                raise error
+        for role, steps in played.steps.items():
+            self._most[role] = max(self._most.get(role, 0), steps)
+            self._heard |= {role} - set(played.silent)
+        judged = self._judge(schedule, played, before)
+        if played.left_open and judged.verdict is not Verdict.VIOLATED:
+            refuse_left_open(played)
+        self._judged.append(judged)
+        return judged
+
+    def _play(self, schedule: Schedule) -> Played:
+        """What comes of one schedule; the database is set back."""
         if self._asks is None and self.control is not None:
             self._asks = self.control.blocking()
         scheduler = StepScheduler(self._asks, self.limits, self.external_lock, self._loop)
@@ -163,21 +179,11 @@ class Race:
             raise hooks.refused
         if self._loop.refused is not None:
             raise self._loop.refused
-        for error in played.errors.values():
-            if isinstance(error, NotWired):
-                raise error
         if self.control is None:
             self._learn(hooks)
             if self.expected is not None and played.trouble is None and hooks.has_strays(self.expected):
                 played = replace(played, trouble=Verdict.NOT_REACHED, reason=STRAY)
-        for role, steps in played.steps.items():
-            self._most[role] = max(self._most.get(role, 0), steps)
-            self._heard |= {role} - set(played.silent)
-        judged = self._judge(schedule, played, before)
-        if played.left_open and judged.verdict is not Verdict.VIOLATED:
-            refuse_left_open(played)
-        self._judged.append(judged)
-        return judged
+        return played
 
     def _set_back(self) -> None:
         self._loop.settle(self.set_back())
@@ -229,7 +235,7 @@ def race(
     invariant: str,
     reset: Callable[[], object] | None = None,
     db: BarrierDatabase | Engine | AsyncEngine | str | None = None,
-    hold: Point | Plan | None = None,
+    hold: Point | Plan | Literal["server"] | None = None,
     limits: Limits | None = None,
     max_steps: int = 60,
     external_lock: bool = False,
@@ -241,7 +247,8 @@ def race(
     parties need. ``db`` is where the invariant is asked; without it, the database that the parties use. A ``barrier_db`` is
     set back to how it is now before ``reset`` is called, so ``reset`` may be left out. Without ``hold`` each party is held at
     every one of its boundaries; with it, at that point, or only the plan is played that it is: ``late_effect(…)``,
-    ``force_order(…)``.
+    ``force_order(…)``. With ``hold="server"`` the PostgreSQL server holds the parties, which may then be anything that ends
+    when it is done: a function that runs a process, say.
 
     A party may be a coroutine function, and so may ``reset``; they share an event loop in a thread of its own. Inside a running
     loop use :func:`~holdtrue.testing.arace`.
@@ -281,22 +288,30 @@ def race(
         def set_back() -> object:
             return before()
 
-    made = Race(
+    made = _kind_of(hold)(
         works=works,
         rule=rule,
         set_back=set_back,
         control=control,
         expected=expected,
-        hold=None if isinstance(hold, Plan) else hold,
+        hold=None if isinstance(hold, Plan | str) else hold,
         plans=(hold,) if isinstance(hold, Plan) else (),
         sweeps=not isinstance(hold, Plan),
-        limits=limits or Limits(),
+        limits=limits or (Limits() if hold != "server" else Limits(stall=3.0, deadline=30.0)),
         max_steps=max_steps,
         external_lock=external_lock,
         owns_control=control is not None and not isinstance(db, BarrierDatabase),
     )
     promises.made.append(made)
     return made
+
+
+def _kind_of(hold: object) -> type[Race]:
+    if hold != "server":
+        return Race
+    from holdtrue.testing.server_races import ServerRace  # it is a race itself
+
+    return ServerRace
 
 
 def _nothing() -> None:

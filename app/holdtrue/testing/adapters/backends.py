@@ -1,8 +1,10 @@
-"""the number by which the server knows a driver's connection"""
+"""what a driver's connection is to its server: its number there, and whether each statement is a transaction of its own"""
 
 from __future__ import annotations
 
 from typing import Any
+
+_IN_TRANSACTION = 1
 
 
 def backend_pid(connection: Any) -> int | None:
@@ -12,3 +14,27 @@ def backend_pid(connection: Any) -> int | None:
         if pid is None and hasattr(connection, name):
             pid = getattr(connection, name)()
     return pid if isinstance(pid, int) else None
+
+
+def autocommits(connection: Any, statement: str = "") -> bool:
+    """Whether a statement on this connection of a synchronous driver is a transaction of its own now.
+
+    On SQLite not where it returns rows: before the last of them is read it cannot be committed.
+    """
+    driver = type(connection).__module__.partition(".")[0]
+    names = [one.__module__.partition(".")[0] for one in type(connection).__mro__]
+    if "sqlite3" in names:
+        alone = connection.isolation_level is None and getattr(connection, "autocommit", True) is not False
+        return alone and not connection.in_transaction and "RETURNING" not in statement.upper()
+    if driver == "pymysql":
+        return bool(connection.get_autocommit()) and not connection.server_status & _IN_TRANSACTION
+    if "psycopg" in names or "psycopg2" in names:
+        return connection.autocommit is True and connection.info.transaction_status == 0
+    return False
+
+
+def run_on(connection: Any, text: str) -> None:
+    """Send BEGIN, COMMIT or ROLLBACK through a cursor of our own."""
+    cursor = connection.cursor()
+    cursor.execute(text)
+    cursor.close()

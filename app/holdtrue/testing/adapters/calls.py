@@ -17,6 +17,14 @@ T = TypeVar("T")
 ALONE = "open a connection in each call, or take it from a pool of two or more: none that the whole process shares"
 
 
+_WRITES = frozenset({"INSERT", "REPLACE", "UPDATE", "DELETE", "MERGE", "WITH"})
+
+
+def writes_alone(statement: Statement) -> bool:
+    """Whether the COMMIT of this statement can be put off where it is a transaction of its own."""
+    return bool(statement.writes) and statement.verb in _WRITES
+
+
 class Calls:
     """The calls of one driver, told to one schedule.
 
@@ -31,22 +39,51 @@ class Calls:
         self._known: set[int] = set()
 
     def statement(
-        self, connection: Any, pid: int | None, statement: Statement, call: Callable[[], T], *, idle: bool = False
+        self,
+        connection: Any,
+        pid: int | None,
+        statement: Statement,
+        call: Callable[[], T],
+        *,
+        idle: bool = False,
+        autocommits: Callable[[str], object] | None = None,
     ) -> T:
-        """Stop before the statement, then do it. ``idle``: the connection is in no transaction at this moment."""
+        """Stop before the statement, then do it. ``idle``: the connection is in no transaction at this moment.
+
+        ``autocommits`` runs a text on a connection on which each statement is a transaction of its own. The COMMIT of one that
+        writes is then made a statement too, so that it can be held: it is the only place at which a single statement can be.
+        """
         if getattr(self._inside, "call", False) or is_reported_above(self._driver):
             return call()
         self._hooks.stop(self._wire(connection, pid, idle=idle), statement)
-        self._inside.call = True
+        if autocommits is None or not writes_alone(statement):
+            return self._do(statement, call)
+        self._quietly(lambda: autocommits("BEGIN"))
         try:
-            done = call()
+            done = self._do(statement, call)
+            self._hooks.stop(self._wire(connection, pid, idle=False), COMMIT)
+        except BaseException:
+            with suppress(Exception):  # what the user's code is to see is the first error
+                self._quietly(lambda: autocommits("ROLLBACK"))
+            raise
+        self._do(COMMIT, lambda: autocommits("COMMIT"))
+        return done
+
+    def _do(self, statement: Statement, call: Callable[[], T]) -> T:
+        try:
+            done = self._quietly(call)
         except BaseException as error:
             self._hooks.failed(error)
             raise
-        finally:
-            self._inside.call = False
         self._hooks.ended(statement)
         return done
+
+    def _quietly(self, call: Callable[[], T]) -> T:
+        self._inside.call = True
+        try:
+            return call()
+        finally:
+            self._inside.call = False
 
     def commit(self, connection: Any, pid: int | None, call: Callable[[], T]) -> T:
         """Stop before a COMMIT, then do it."""

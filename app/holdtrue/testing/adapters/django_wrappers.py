@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from holdtrue.errors import Refused
 from holdtrue.testing.adapters.backends import backend_pid
+from holdtrue.testing.adapters.calls import writes_alone
 from holdtrue.testing.adapters.patching import patched
 from holdtrue.testing.hooks import Hooks, Wire, same_database
 from holdtrue.testing.statements import COMMIT, classify
@@ -79,14 +80,21 @@ class _Told:
     def statement(
         self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Mapping[str, Any]
     ) -> Any:
-        statement = classify(str(sql))
-        self._hooks.stop(_wire(context["connection"]), statement)
-        try:
-            done = execute(sql, params, many, context)
-        except Exception as error:
-            self._hooks.failed(error.__cause__ or error)
-            raise
-        self._hooks.ended(statement)
+        """Stop, then do it. A lone statement that writes gets an ``atomic`` of its own, so that its COMMIT can be held."""
+        from django.db import transaction  # the code under test has loaded it
+
+        wrapper, statement = context["connection"], classify(str(sql))
+        self._hooks.stop(_wire(wrapper), statement)
+        # Rows that SQLite returns are read step by step: before the last one it cannot commit.
+        in_steps = wrapper.vendor == "sqlite" and "RETURNING" in str(sql).upper()
+        alone = wrapper.get_autocommit() and not many and not in_steps and writes_alone(statement)
+        with transaction.atomic(using=wrapper.alias) if alone else nullcontext():
+            try:
+                done = execute(sql, params, many, context)
+            except Exception as error:
+                self._hooks.failed(error.__cause__ or error)
+                raise
+            self._hooks.ended(statement)
         return done
 
     def commit(self, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -57,14 +57,19 @@ class Psycopg2Calls:
         finally:
             self._calls = None
 
-    def stop(self, connection: Any, statement: Statement, call: Callable[[], Any]) -> Any:
+    def stop(self, connection: Any, statement: Statement, call: Callable[[], Any], *, is_one: bool = False) -> Any:
         """Stop before a statement or COMMIT on a connection of our class, if a schedule is played."""
         if self._calls is None or connection.closed:
             return call()
         info = connection.info
-        return self._calls.statement(
-            connection, info.backend_pid, statement, call, idle=info.transaction_status == _IDLE
-        )
+        idle = info.transaction_status == _IDLE
+
+        def run(text: str) -> None:
+            with connection.cursor() as cursor:
+                cursor.execute(text)
+
+        autocommits = run if is_one and connection.autocommit and idle else None
+        return self._calls.statement(connection, info.backend_pid, statement, call, idle=idle, autocommits=autocommits)
 
     def rolls_back(self, connection: Any, call: Callable[[], Any]) -> Any:
         """Note a ROLLBACK of more than nothing."""
@@ -114,8 +119,9 @@ class Psycopg2Calls:
 
         class Held(base):  # type: ignore[misc]
             def execute(self, query: Any, variables: Any = None) -> Any:
+                statement = _statement(query, self)
                 return adapter.stop(
-                    self.connection, _statement(query, self), lambda: base.execute(self, query, variables)
+                    self.connection, statement, lambda: base.execute(self, query, variables), is_one=True
                 )
 
             def executemany(self, query: Any, rows: Any) -> Any:

@@ -35,8 +35,8 @@ class PsycopgCalls:
         with ExitStack() as stack:
             for owner, name, make in (
                 (psycopg.Cursor, "execute", told.statement),
-                (psycopg.Cursor, "executemany", told.statement),
-                (psycopg.Cursor, "copy", told.statement),
+                (psycopg.Cursor, "executemany", told.many),
+                (psycopg.Cursor, "copy", told.many),
                 (psycopg.Cursor, "stream", told.stream),
                 (psycopg.ServerCursor, "execute", told.statement),
                 (psycopg.Connection, "commit", told.commit),
@@ -55,6 +55,13 @@ class _Told:
         self._calls = calls
 
     def statement(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def held(cursor: psycopg.Cursor[Any], query: Any, *rest: Any, **options: Any) -> Any:
+            return self._stop(cursor, query, lambda: original(cursor, query, *rest, **options), is_one=True)
+
+        return held
+
+    def many(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
         def held(cursor: psycopg.Cursor[Any], query: Any, *rest: Any, **options: Any) -> Any:
             return self._stop(cursor, query, lambda: original(cursor, query, *rest, **options))
@@ -110,13 +117,20 @@ class _Told:
 
         return held
 
-    def _stop(self, cursor: psycopg.Cursor[Any], query: Any, call: Callable[[], Any]) -> Any:
+    def _stop(self, cursor: psycopg.Cursor[Any], query: Any, call: Callable[[], Any], *, is_one: bool = False) -> Any:
         connection = cursor.connection
         if connection.closed:
             return call()
         info = connection.info
+        idle = info.transaction_status == _IDLE
+        autocommits = is_one and connection.autocommit and idle and not connection.pgconn.pipeline_status
         return self._calls.statement(
-            connection, info.backend_pid, read_query(query), call, idle=info.transaction_status == _IDLE
+            connection,
+            info.backend_pid,
+            read_query(query),
+            call,
+            idle=idle,
+            autocommits=connection.execute if autocommits else None,
         )
 
 

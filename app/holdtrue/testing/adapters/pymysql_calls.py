@@ -26,15 +26,15 @@ class PyMySQLCalls:
         """Stand in the place of the driver's methods while the block runs."""
         try:
             from pymysql.connections import Connection  # whichever driver the code under test has
-            from pymysql.cursors import Cursor
+            from pymysql.cursors import Cursor, SSCursor
         except ImportError:
             yield
             return
-        told = _Told(Calls(hooks, "pymysql"))
+        told = _Told(Calls(hooks, "pymysql"), SSCursor)
         with ExitStack() as stack:
             for owner, name, make in (
                 (Cursor, "execute", told.statement),
-                (Cursor, "executemany", told.statement),
+                (Cursor, "executemany", told.many),
                 (Cursor, "callproc", told.procedure),
                 (Connection, "query", told.query),
                 (Connection, "begin", told.begin),
@@ -49,15 +49,28 @@ class PyMySQLCalls:
 class _Told:
     """What stands in the place of each method during one schedule."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, unbuffered: type) -> None:
         self._calls = calls
+        self._unbuffered = unbuffered
         self._open: set[int] = set()
 
     def statement(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
         def held(cursor: Any, query: Any, *rest: Any, **options: Any) -> Any:
-            call = lambda: original(cursor, query, *rest, **options)  # noqa: E731  what is put off
-            return self._stop(cursor.connection, _statement(query), call)
+            def call() -> Any:
+                return original(cursor, query, *rest, **options)
+
+            # Rows that are not read yet would be lost by a COMMIT.
+            return self._stop(
+                cursor.connection, _statement(query), call, is_one=not isinstance(cursor, self._unbuffered)
+            )
+
+        return held
+
+    def many(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def held(cursor: Any, query: Any, *rest: Any, **options: Any) -> Any:
+            return self._stop(cursor.connection, _statement(query), lambda: original(cursor, query, *rest, **options))
 
         return held
 
@@ -107,7 +120,7 @@ class _Told:
 
         return held
 
-    def _stop(self, connection: Any, statement: Statement, call: Callable[[], Any]) -> Any:
+    def _stop(self, connection: Any, statement: Statement, call: Callable[[], Any], *, is_one: bool = False) -> Any:
         if connection is None or not connection.open:
             return call()
         idle = id(connection) not in self._open
@@ -116,7 +129,10 @@ class _Told:
         elif statement.verb in ("BEGIN", "START") or not connection.get_autocommit():
             # The server does not tell after a SELECT that it opened a transaction.
             self._open.add(id(connection))
-        return self._calls.statement(connection, connection.thread_id(), statement, call, idle=idle)
+        autocommits = connection.query if is_one and idle and connection.get_autocommit() else None
+        return self._calls.statement(
+            connection, connection.thread_id(), statement, call, idle=idle, autocommits=autocommits
+        )
 
 
 def _statement(query: Any) -> Statement:

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdtrue.errors import MissingInstallSet
-from holdtrue.testing.adapters.backends import backend_pid
+from holdtrue.testing.adapters.backends import autocommits, backend_pid, run_on
+from holdtrue.testing.adapters.calls import writes_alone
 from holdtrue.testing.hooks import Hooks, Wire
 from holdtrue.testing.statements import COMMIT, Statement, classify
 
@@ -59,25 +60,52 @@ class _Told:
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
+        self._begun: set[int] = set()
 
-    def before(self, conn: Connection, _cursor: object, statement: str, *_rest: object) -> None:
-        self._stop(conn, classify(statement))
+    def before(
+        self, conn: Connection, _cursor: object, statement: str, _values: object, _context: object, many: bool
+    ) -> None:
+        found = classify(statement)
+        self._stop(conn, found)
+        # The COMMIT of a statement that is a transaction of its own is the only place at which that one can be held.
+        if not many and writes_alone(found) and _autocommits(conn, statement):
+            run_on(conn.connection.dbapi_connection, "BEGIN")
+            self._begun.add(id(conn.connection.driver_connection))
 
-    def after(self, _conn: Connection, _cursor: object, statement: str, *_rest: object) -> None:
+    def after(self, conn: Connection, _cursor: object, statement: str, *_rest: object) -> None:
         self._hooks.ended(classify(statement))
+        if self._has_begun(conn):
+            try:
+                self._stop(conn, COMMIT)
+            except BaseException:
+                run_on(conn.connection.dbapi_connection, "ROLLBACK")
+                raise
+            run_on(conn.connection.dbapi_connection, "COMMIT")
+            self._hooks.ended(COMMIT)
 
     def commit(self, conn: Connection) -> None:
-        self._stop(conn, COMMIT)
+        if not _autocommits(conn):
+            self._stop(conn, COMMIT)
 
     def rollback(self, _conn: Connection) -> None:
         self._hooks.rolled_back()
 
     def error(self, context: ExceptionContext) -> None:
         self._hooks.failed(context.original_exception)
+        conn = context.connection
+        if conn is not None and not conn.closed and not conn.invalidated and self._has_begun(conn):
+            run_on(conn.connection.dbapi_connection, "ROLLBACK")
 
     def checkin(self, dbapi_connection: object, record: ConnectionPoolEntry) -> None:
         if dbapi_connection is not None:
             self._hooks.gave_back(id(record.driver_connection))
+
+    def _has_begun(self, conn: Connection) -> bool:
+        """Whether we began a transaction for the statement that is over now; asked once."""
+        number = id(conn.connection.driver_connection)
+        begun = number in self._begun
+        self._begun.discard(number)
+        return begun
 
     def _stop(self, conn: Connection, statement: Statement) -> None:
         wire = _wire(conn)
@@ -100,3 +128,16 @@ async def _dispose(engine: Engine) -> None:
 def _wire(conn: Connection) -> Wire:
     driver = conn.connection.driver_connection
     return Wire(conn.engine.url, id(driver), backend_pid(driver))
+
+
+def _autocommits(conn: Connection, statement: str = "") -> bool:
+    driver = conn.connection.driver_connection
+    if not conn.dialect.is_async:
+        return autocommits(driver, statement)
+    if getattr(conn.connection.dbapi_connection, "autocommit", False) is not True:
+        return False
+    asked = getattr(driver, "is_in_transaction", None)  # asyncpg's
+    if callable(asked):
+        return not asked()
+    status = getattr(getattr(driver, "info", None), "transaction_status", None)
+    return status == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.statements import COMMIT, Statement, classify
 
 _FACTORY = 5
+_RETURNING = re.compile(r"\bRETURNING\b", re.IGNORECASE)
 
 
 class SqliteCalls:
@@ -60,11 +62,17 @@ class SqliteCalls:
 
         return connect
 
-    def stop(self, connection: Any, statement: Statement, call: Callable[[], Any]) -> Any:
+    def stop(self, connection: Any, statement: Statement, call: Callable[[], Any], *, is_one: bool = False) -> Any:
         """Stop before a statement or COMMIT on a connection of our class, if a schedule is played."""
         if self._calls is None or not getattr(connection, DATABASE, ""):
             return call()
-        return self._calls.statement(connection, None, statement, call, idle=not connection.in_transaction)
+        idle = not connection.in_transaction
+
+        def run(text: str) -> None:
+            sqlite3.Cursor(connection).execute(text).close()
+
+        autocommits = run if is_one and idle and commits_alone(connection) else None
+        return self._calls.statement(connection, None, statement, call, idle=idle, autocommits=autocommits)
 
     def rolls_back(self, connection: Any, call: Callable[[], Any]) -> Any:
         """Note a ROLLBACK of more than nothing."""
@@ -122,7 +130,11 @@ class SqliteCalls:
 
         class Held(base):  # type: ignore[misc]
             def execute(self, sql: str, *rest: Any) -> Any:
-                return adapter.stop(self.connection, classify(sql), lambda: base.execute(self, sql, *rest))
+                # Rows that a statement returns are read step by step: before the last one it cannot be committed.
+                is_one = not _RETURNING.search(sql)
+                return adapter.stop(
+                    self.connection, classify(sql), lambda: base.execute(self, sql, *rest), is_one=is_one
+                )
 
             def executemany(self, sql: str, *rest: Any) -> Any:
                 return adapter.stop(self.connection, classify(sql), lambda: base.executemany(self, sql, *rest))
@@ -133,3 +145,8 @@ class SqliteCalls:
         self._cursors[base] = self._cursors[Held] = Held
         Held.__name__ = Held.__qualname__ = base.__name__
         return Held
+
+
+def commits_alone(connection: sqlite3.Connection) -> bool:
+    """Whether a statement outside of a transaction is one of its own."""
+    return connection.isolation_level is None and getattr(connection, "autocommit", True) is not False
