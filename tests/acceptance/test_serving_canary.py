@@ -81,6 +81,8 @@ def test_what_delivers_is_proven_and_what_does_not_never_is_and_says_so(folder: 
         more = f"{notifiers}{routes}{switched}canary: {{notify: [chat, hooks, broken], every: 30s}}"
         (folder / "holdtrue.yaml").write_text(CONFIG.format(slack=slack.base_url, more=more))
         env = environment(switch=switch.url)
+        checked = holdtrue("check", cwd=folder, env=env)
+        assert "1 invariant, 1 database, a canary for chat, hooks, broken; 0 errors" in checked.stdout
         with Serving(folder, env).until_serving() as serving:
             until(lambda: canary(serving)["chat"]["proven"] and canary(serving)["hooks"]["proven"], "both are proven")
             told = canary(serving)
@@ -126,6 +128,10 @@ def test_what_delivers_is_proven_and_what_does_not_never_is_and_says_so(folder: 
                 assert "1 holds" in done.stdout
                 assert re.search(r"canary: chat last proven \d+s ago", done.stdout)
                 assert "canary: broken not proven yet (due every 30s): " in done.stdout
+
+            history = holdtrue("history", NAME, cwd=folder, env=env)
+            assert history.returncode == 0, history.stderr
+            assert "violated" in history.stdout
 
             page = vitals(serving)
             assert "It holds" in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from holdtrue.alerting import CanaryState, Turn, Turned, WhyProven, WhyTurn, review
 from holdtrue.canary import CanaryRunner
-from holdtrue.errors import PromotionRefused
+from holdtrue.errors import PromotionRefused, Refused
 from holdtrue.metrics import Counters, Exposition
 from holdtrue.model import CANARY_NAME, CANARY_OWNER, Delivered, MessageState, Outcome, Subject, Undelivered
 from holdtrue.promotion import preview
@@ -199,20 +200,27 @@ def test_nothing_counts_it(scene: Scene, rounds: Rounds) -> None:
     assert "not proven yet" in page
     shown = Texts(client.get(f"/invariants/{CANARY_NAME}").text).text
     assert "Nothing of yours is violated" in shown
-    assert client.get("/alerts/1").status_code == 200
+    alone = client.get("/alerts/1")
+    assert alone.status_code == 200
+    assert not re.search("<form|promote|<h2>Accept", alone.text), "nothing is to be done about it"
     while store.alerts.find_open(CANARY_NAME):
         rounds.step()
     assert store.alerts.ended(since=scene.clock() - EVERY) == ()
     assert store.alerts.list() == ()
 
 
-def test_a_round_is_no_ticket(scene: Scene, rounds: Rounds) -> None:
+def test_a_round_is_no_ticket_and_no_baseline(scene: Scene, rounds: Rounds) -> None:
     while not scene.store.alerts.find_open(CANARY_NAME):
         rounds.step()
     (alert,) = scene.store.alerts.find_open(CANARY_NAME)
     assert scene.catalog is not None
     with pytest.raises(PromotionRefused, match="round of the canary"):
         preview(scene.store, scene.catalog, alert.id, by="alice", now=scene.clock(), rehearsal=IncidentRehearsal({}))
+    assert scene.catalog.canary is not None
+    with pytest.raises(Refused, match="broken and mended by Holdtrue itself"):
+        scene.store.accepts.accept(
+            scene.catalog.canary, CANARY_NAME, reason="why not", until=scene.clock() + EVERY, by="alice"
+        )
 
 
 def test_it_is_never_gathered_into_a_message_of_others(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from holdtrue.model import AcceptedKeys, Invariant, Returns, Standing
+from holdtrue.model import CANARY_OWNER, AcceptedKeys, Invariant, Returns, Standing
 
 
 class Covered(NamedTuple):
@@ -46,6 +46,8 @@ def why_not(
 ) -> NotAccepted | None:
     """Why the ``present`` keys cannot be taken as a baseline; None if they can (semantics 4.2, 5.4)."""
     name = invariant.name
+    if invariant.owner == CANARY_OWNER:
+        return NotAccepted(f"{name} is broken and mended by Holdtrue itself", "it is mended within its round")
     if invariant.returns is Returns.COUNT:
         return NotAccepted(
             f"{name} returns a count: there are no rows to accept",

@@ -207,7 +207,8 @@ def alert_page(
     links = []
     if invariant is not None and invariant.runbook_url and safe_link(invariant.runbook_url):
         links.append(Link("Runbook", invariant.runbook_url))
-    about_rows = episode.subject is Subject.VIOLATION
+    # A round of the canary is a proof: there is nothing to make a test of, and nothing to accept.
+    about_rows = episode.subject is Subject.VIOLATION and not episode.canary
     in_catalog = invariant is not None and episode.database in invariant.databases
     return AlertPage(
         number=episode.id,
@@ -228,7 +229,7 @@ def alert_page(
         promote_url=f"/alerts/{episode.id}/promote" if about_rows else None,
         tickets=detail.tickets,
         command=command_of(episode),
-        accept=accept_form(episode, invariant if in_catalog else None, accepts, now),
+        accept=None if episode.canary else accept_form(episode, invariant if in_catalog else None, accepts, now),
         quiet=quiet_box(episode, silence, now),
         deploys=tuple(str(one) for one in deploys or ()),
         deploys_note=_deploys_note(deploys),
