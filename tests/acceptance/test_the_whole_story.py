@@ -116,7 +116,11 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def test_from_a_race_on_the_primary_to_a_barrier_test_and_its_fix(world: World) -> None:
     """Semantics 0, 3.2, 4.4, 6, 7.2, 9.1 to 9.5, 10 and 11.1, from the outside."""
-    env = {"REPLICA_URL": world.standby.url("payments"), "SLACK_TOKEN": TOKEN}
+    env = {
+        "REPLICA_URL": world.standby.url("payments"),
+        "SLACK_TOKEN": TOKEN,
+        "HOLDTRUE_SCRATCH_URL": world.primary.url(),
+    }
     said: list[str] = []
     with Serving(world.folder, env) as serving:
         serving.until_serving()

@@ -16,7 +16,7 @@ from holdtrue.scaffolding import Extra
 from scenes import Found, Scene, catalog_of, invariant
 from scenes.refunds import REFUNDS, REFUNDS_SQL, refunds_world
 from scenes.seeing import OURS
-from scenes.serving import FILES, Calls, client_of, web_service
+from scenes.serving import DRAFT, FILES, Calls, client_of, web_service
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"
 
@@ -161,7 +161,9 @@ def test_promoting_gives_the_files_and_a_preview_says_that_it_is_one(
 ) -> None:
     number = firing(scene)
     preview = client.post(f"/api/v1/alerts/{number}/promote", json={"preview": True}, headers=OURS)
-    real = client.post(f"/api/v1/alerts/{number}/promote", headers=OURS)
+    assert preview.json()["draft"] == DRAFT
+    real = client.post(f"/api/v1/alerts/{number}/promote", json={"draft": DRAFT}, headers=OURS)
+    assert calls.drafts == ["", DRAFT]
     assert preview.json()["files"] == dict(FILES)
     assert real.status_code == 200
     assert calls.promotions == [(number, "loopback", True), (number, "loopback", False)]

@@ -183,6 +183,46 @@ def test_a_preview_prints_every_file_and_leaves_nothing(place: Path, capsys: pyt
         store.close()
 
 
+def test_what_a_preview_shows_is_what_its_draft_writes_byte_for_byte(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """semantics 4.4: stand-ins are drawn anew for each export, so the preview hands out what draws the same ones again."""
+    assert command(["promote", NAME, "--preview", "--format", "json"]) == 0
+    exact = json.loads(capsys.readouterr().out)
+    assert command(["promote", NAME, "--preview", "--draft", exact["draft"]]) == 0
+    said = capsys.readouterr()
+    assert said.err == f"exactly these files: holdtrue promote 1 --draft {exact['draft']}\n"
+    assert said.out == "".join(f"── {path}\n{exact['files'][path]}" for path in sorted(exact["files"]))
+    assert command(["promote", NAME, "--draft", exact["draft"], "--out", "here"]) == 0
+    assert {one.name: one.read_bytes().decode() for one in (place / "here").iterdir()} == exact["files"]
+    assert command(["promote", NAME, "--out", "there"]) == 0
+    assert (place / "there" / "incident.json").read_text(encoding="utf-8") != exact["files"]["incident.json"]
+    capsys.readouterr()
+    assert command(["promote", NAME, "--draft", "made-up", "--out", "nowhere"]) == 2
+    assert "no draft of a preview of the last 24 hours" in capsys.readouterr().err
+    assert not (place / "nowhere").exists()
+
+
+def test_where_nobody_could_look_the_command_says_so_on_standard_error(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """semantics 0: not knowing is never good news."""
+    assert place.exists()
+    assert command(["promote", NAME]) == 0
+    assert "with the observed rows the rule breaks" in capsys.readouterr().out
+
+    def full(_: str) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("holdtrue.rehearsal.incidents.on_sqlite", full)
+    assert command(["promote", NAME, "--out", "blind"]) == 0
+    said = capsys.readouterr()
+    assert "not looked: a scratch SQLite ended with an unexpected OSError" in said.err
+    assert "nobody knows yet whether these rows break the rule" in said.err
+    record = json.loads((place / "blind" / "ticket.json").read_text(encoding="utf-8"))
+    assert record["rehearsed"]["result"] == "not looked"
+
+
 @pytest.mark.parametrize("reference", ["99", "no_such_rule", f"{NAME}@elsewhere"])
 def test_an_alert_that_is_not_there_is_refused(reference: str, place: Path) -> None:
     assert command(["promote", reference]) == 2

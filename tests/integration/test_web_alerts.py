@@ -19,7 +19,7 @@ from scenes import Found, Scene, catalog_of, invariant
 from scenes.reading import Texts
 from scenes.refunds import REFUNDS
 from scenes.seeing import OURS, THREE, fresh, number_of_firing, see
-from scenes.serving import FILES, Calls, client_of, client_over, form_token_of, web_service
+from scenes.serving import DRAFT, FILES, Calls, client_of, client_over, form_token_of, web_service
 
 
 @pytest.fixture
@@ -101,8 +101,12 @@ class TestPromoting:
         self, client: TestClient, calls: Calls, scene: Scene
     ) -> None:
         number = number_of_firing(scene)
-        token = form_token_of(client.get(f"/alerts/{number}/promote").text)
-        answer = client.post(f"/alerts/{number}/promote", data={"form_token": token}, headers=OURS)
+        page = client.get(f"/alerts/{number}/promote").text
+        draft = re.findall(r'name="draft" value="([^"]+)"', page)[0]
+        answer = client.post(
+            f"/alerts/{number}/promote", data={"form_token": form_token_of(page), "draft": draft}, headers=OURS
+        )
+        assert calls.drafts == ["", DRAFT], "the button makes exactly what the page shows"
         assert answer.headers["content-type"] == "application/zip"
         assert calls.promotions[-1] == (number, "loopback", False)
         with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:

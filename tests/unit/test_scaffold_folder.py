@@ -71,6 +71,9 @@ def test_code_in_row_values_stays_data_byte_for_byte(tmp_path: Path) -> None:
         masked=(HOSTILE,),
         left_out=(HOSTILE,),
         writers=(Writer(5, NOON, (HOSTILE,)), Writer(6, None, (HOSTILE,))),
+        rehearsed=HOSTILE,
+        rehearsed_how=HOSTILE,
+        lost=((HOSTILE, HOSTILE),),
         first_bad=Position(HOSTILE, NOON, log_position=HOSTILE, snapshot=HOSTILE),
     )
     made = Incident(**{**{name: getattr(made, name) for name in made.__slots__}, "marked": (HOSTILE, "a\n    b")})
@@ -129,7 +132,16 @@ def test_any_text_leaves_exactly_the_functions_that_were_meant(words: str, sql: 
     """Whatever a name or a text holds, the file has three functions and one assignment."""
     made = incident(sql=sql, marked=(words,), invariant=words, database=words, pattern=words)
     files = render(
-        made, context(description=words, created_by=words, masked=(words,), writers=(Writer(1, None, (words,)),))
+        made,
+        context(
+            description=words,
+            created_by=words,
+            masked=(words,),
+            writers=(Writer(1, None, (words,)),),
+            rehearsed="breaks" if len(words) % 2 else words,
+            rehearsed_how=words,
+            lost=((words, words),),
+        ),
     )
     tree = ast.parse(files["test_incident_one_7.py"])
     functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]

@@ -154,7 +154,7 @@ def test_a_declared_state_is_a_pre_image_for_other_shapes_too_and_nothing_is_gue
         assert seeds(JOB, pattern=pattern) == [None]
         assert seeds(JOB, pattern=pattern, states=[MACHINE]) == ["offered", "paused"]
     made = assemble([JOB], LAST_GOOD, pattern=Pattern.MISSING, sql=ORPHAN, states=[MACHINE])
-    assert "jobs.state: guessed as 'offered', which may become 'running'" in made.marked
+    assert "jobs.state: guessed as 'offered', by the declared states" in made.marked
     assert any("its row is gone: insert it in pre_image(db)" in mark for mark in made.marked)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,6 +14,7 @@ from holdtrue.rehearsal import Finding, Rehearse, Rehearsed
 from holdtrue.scaffolding import NO_RUN_BEFORE
 
 _TRIED: Final = 12
+_STATE: Final = re.compile(r"guessed as ['\"].*", re.DOTALL)
 
 Made = tuple[Incident, Chosen]
 
@@ -47,7 +49,8 @@ def what_is_missing(incident: Incident, chosen: Chosen, rehearsed: Rehearsed) ->
     seed = rehearsed.finding in (Finding.SEED_BREAKS, Finding.SEED_REFUSED)
     guesses = [one for one in incident.marked if "guess" in one or "as it was" in one or "as it is" in one]
     if seed and guesses:
-        missing += [f"a guess is wrong ({one})" for one in guesses]
+        # A state is a value of a row: this sentence may reach a log.
+        missing += [f"a guess is wrong ({_STATE.sub('guessed as another state', one)})" for one in guesses]
     elif rehearsed.finding is Finding.SEED_BREAKS:
         missing.append(
             "the rows of before break the rule by themselves: it was broken before the window, by rows that were waived,"

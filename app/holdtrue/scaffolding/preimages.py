@@ -55,7 +55,7 @@ def guess_pre_images(pattern: Pattern, row: EvidenceRow, clues: Clues) -> tuple[
         return _job_before(row, clues)
     if pattern in (Pattern.MISSING, Pattern.GENERAL):
         return tuple(
-            _changed(row, {column: state}, f"guessed as {state!r}, which may become {_cell(row, column)!r}")
+            _changed(row, {column: state}, f"guessed as {state!r}, by the declared states")
             for column, states in _declared(row, clues)
             for state in states
         )
