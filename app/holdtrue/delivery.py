@@ -40,6 +40,8 @@ FIRST_WAIT = timedelta(seconds=2)
 LONGEST_WAIT = timedelta(minutes=15)
 SHORTEST_WAIT = timedelta(seconds=0.5)
 LONGEST_PAUSE = timedelta(hours=1)
+LOGIN_MENDED_WITHIN = timedelta(days=3)
+"""How long a message waits while its login is refused: a token that was changed on one side only, over a weekend."""
 LEASE = timedelta(minutes=3)
 BATCH = 3
 
@@ -54,15 +56,19 @@ class Retry:
     why: str
 
 
-def decide_retry(result: Undelivered, attempts: int, now: datetime, rng: random.Random) -> Retry:
+def decide_retry(
+    result: Undelivered, attempts: int, now: datetime, rng: random.Random, *, owed_at: datetime | None = None
+) -> Retry:
     """A wait that the notifier names is kept as it stands; otherwise exponential backoff with full jitter.
 
     ``attempts`` are those that the store remembers. Either wait is a little longer by chance: what failed together should
     not return together. A message that a retry can mend is never given up: the wait grows to a quarter of an hour and stays
-    there.
+    there. One that was owed at ``owed_at``, and whose login is refused, is given up after `LOGIN_MENDED_WITHIN`.
     """
     if result.permanent:
         return Retry(None, "no retry can mend it")
+    if result.login and owed_at is not None and now - owed_at >= LOGIN_MENDED_WITHIN:
+        return Retry(None, "nobody has mended the login")
     if result.retry_after is not None:
         asked = max(SHORTEST_WAIT, timedelta(seconds=min(result.retry_after, LONGEST_PAUSE.total_seconds())))
         return Retry(now + asked + min(FIRST_WAIT, asked * 0.25) * rng.random(), "as the notifier asked")
@@ -271,7 +277,8 @@ class Delivery:
         if isinstance(result, Delivered):
             return None, "sent"
         with self._lock:
-            retry = decide_retry(result, owed.message.attempts, now, self._rng)
+            message = owed.message
+            retry = decide_retry(result, message.attempts, now, self._rng, owed_at=message.owed_at)
             if result.retry_after is not None:
                 self._paused[name] = time.monotonic() + min(result.retry_after, LONGEST_PAUSE.total_seconds())
         return retry.at, "failed" if retry.at is None else "retried"

@@ -91,7 +91,7 @@ def test_what_is_not_told_ends_with_4_and_the_reason_in_our_words(tmp_path: Path
         half = holdtrue("notify", "test", "hooks", cwd=tmp_path, env=ENVIRON)
     gone = holdtrue("notify", "test", "hooks", cwd=tmp_path, env=ENVIRON)
     assert [one.returncode for one in (refused, half, gone)] == [4, 4, 4]
-    assert "not told: the webhook refused it (401)" in refused.stderr
+    assert "not told: the webhook refused the login (401)" in refused.stderr
     assert "not its end: the webhook answered 503" in half.stderr
     assert "did not answer (ConnectionRefusedError)" in gone.stderr
     assert all(

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from holdtrue import reports
 from holdtrue.cli import client, run
 from holdtrue.cli.client import ServiceClient
 from holdtrue.errors import Refused, ServiceError
+from holdtrue.model import AlertState, Episode, Subject
 
 STEER = "\x1b[2J\x1b]0;taken\x07\u202e\x9b31m"
 TOKEN = "the-token-of-this-test"
@@ -125,6 +127,36 @@ def test_what_is_no_ticket_is_refused_in_words(
     assert run(["promote", "1"]) == 4
     assert "nothing was written" in capsys.readouterr().err
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    "command", ["overview", "alerts list", "alerts show 1", "deliveries", "history x", "databases list"]
+)
+def test_what_a_service_of_another_version_does_not_say_is_named(
+    hostile: Hostile, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """House: not knowing is never good news, and no traceback either."""
+    hostile.answer = says({"alerts": [{"id": 1}], "invariants": [{"name": "x"}], "deliveries": [{"id": 1}]})
+    assert run(command.split()) == 4
+    said = capsys.readouterr()
+    assert "the service says nothing of '" in said.err
+    assert "use the same on both sides" in said.err
+    assert "KeyError" not in said.err
+
+
+def test_a_service_that_knows_no_silences_is_not_taken_for_one_that_has_none(
+    hostile: Hostile, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = datetime(2026, 11, 29, 12, tzinfo=UTC)
+    alert = reports.episode(
+        Episode("x", "payments", Subject.VIOLATION, AlertState.FIRING, now, "d", "critical", "us", id=1, fired_at=now)
+    )
+    hostile.answer = says({"alerts": [alert]})
+    assert run(["alerts", "list"]) == 0
+    assert "silenced or not: this service is too old to say" in capsys.readouterr().out
+    hostile.answer = says({"alerts": [{**alert, "silenced": None}]})
+    assert run(["alerts", "list"]) == 0
+    assert "silenced" not in capsys.readouterr().out
 
 
 def test_nothing_that_a_service_says_steers_the_terminal(hostile: Hostile, capsys: pytest.CaptureFixture[str]) -> None:

@@ -189,7 +189,7 @@ def test_a_login_that_is_refused_fails_for_good_and_is_not_repeated(files: Files
         options = {**LOGIN, "password": Secret("${U}")}
         notifier = email_of(mail, host="localhost", security="starttls", ca_file=str(files.authority), **options)
         result = notifier.deliver(parcel())
-    assert result == Undelivered("the mail server refused the login (535)", permanent=True)
+    assert result == Undelivered("the mail server refused the login (535)", login=True)
 
 
 def test_recipients_that_are_refused_are_counted_and_the_others_are_told(mail: MailStub) -> None:

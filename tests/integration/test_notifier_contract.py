@@ -89,6 +89,18 @@ def test_what_no_retry_can_mend_says_so(stand: Stand) -> None:
     assert stand.told() == []
 
 
+@pytest.mark.parametrize("kind", POSTING)
+def test_a_login_that_is_refused_is_mended_by_a_new_secret_and_so_is_tried_again(kind: str) -> None:
+    """Semantics 1.7: a token that was changed on one side only loses no message."""
+    with standing(kind) as stand:
+        stand.trouble("login")
+        result = stand.notifier.deliver(parcel())
+        assert isinstance(result, Undelivered)
+        assert (result.login, result.permanent) == (True, False)
+        assert "refused the login" in result.sentence
+        assert isinstance(stand.notifier.deliver(parcel()), Delivered)
+
+
 def test_nobody_there_is_no_answer_and_nothing_has_arrived(kind: str) -> None:
     """A connection refused is surely not a message told: the next one is no repeat."""
     with standing(kind) as stand:

@@ -240,7 +240,9 @@ def test_a_webhook_adds_a_message_for_every_event_and_says_what_it_cannot(slack:
         (Answer(500), True, "500"),
         (Answer(503, retry_after=3), True, "503"),
         (Answer(200, "channel_not_found"), False, "channel_not_found"),
-        (Answer(200, "invalid_auth"), False, "invalid_auth"),
+        (Answer(200, "invalid_auth"), True, "refused the login: invalid_auth"),
+        (Answer(403), True, "refused the login: "),
+        (Answer(404), False, "404"),
         (Answer(200, "fatal_error"), True, "fatal_error"),
         (Answer(200, "Oh no: xoxb-leaked!"), True, "200"),
     ],
@@ -261,7 +263,7 @@ def test_refusals_are_data_that_say_whether_a_retry_can_mend_them(
 
 
 @pytest.mark.parametrize(
-    ("status", "error"), [(403, "action_prohibited"), (404, "no_service"), (410, "channel_is_archived")]
+    ("status", "error"), [(403, "action_prohibited"), (404, "no_team"), (410, "channel_is_archived")]
 )
 def test_a_dead_webhook_is_not_tried_for_ever(slack: SlackStub, status: int, error: str) -> None:
     slack.answer_next(Answer(status, error))

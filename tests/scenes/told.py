@@ -32,7 +32,7 @@ from servers.slack import HOOK_PATH, TOKEN, Answer, SlackStub
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 KINDS = ("slack bot", "slack webhook", "webhook", "webhook group", "pagerduty", "email")
 
-Trouble = Literal["busy", "pause", "refused", "lost"]
+Trouble = Literal["busy", "pause", "refused", "login", "lost"]
 
 EPISODE = Episode(
     "one_refund",
@@ -142,7 +142,8 @@ def standing(kind: str, name: str = "told") -> Iterator[Stand]:
             answers = {
                 "busy": Answer(503),
                 "pause": Answer(429, "ratelimited", retry_after=7),
-                "refused": Answer(403, "invalid_auth"),
+                "refused": Answer(404, "channel_not_found"),
+                "login": Answer(403, "invalid_auth"),
                 "lost": Answer(0, after=True),
             }
             yield Stand(
@@ -172,6 +173,7 @@ def standing(kind: str, name: str = "told") -> Iterator[Stand]:
                 "busy": Reply(503),
                 "pause": Reply(429, {"Retry-After": "7"}),
                 "refused": Reply(400),
+                "login": Reply(401),
                 "lost": Reply(0, after=True),
             }
             yield Stand(

@@ -7,7 +7,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdtrue.delivery import FIRST_WAIT, LONGEST_WAIT, SHORTEST_WAIT, decide_retry
+from holdtrue.delivery import FIRST_WAIT, LOGIN_MENDED_WITHIN, LONGEST_WAIT, SHORTEST_WAIT, decide_retry
 from holdtrue.model import Undelivered
 from telling import START, drawn_by
 
@@ -36,6 +36,19 @@ def test_a_retry_waits_as_long_as_asked_else_longer_each_time_and_never_for_ever
         assert waited <= LONGEST_WAIT
     if retry_after is None and attempts <= 1:
         assert waited <= FIRST_WAIT
+
+
+def test_a_refused_login_is_tried_for_days_and_then_given_up() -> None:
+    """A token that was changed on one side only; a notifier that nobody mends is not owed to for ever."""
+    refused = Undelivered("refused the login", login=True)
+    for owed, given_up in (
+        (timedelta(0), False),
+        (LOGIN_MENDED_WITHIN - timedelta(seconds=1), False),
+        (LOGIN_MENDED_WITHIN, True),
+    ):
+        retry = decide_retry(refused, 9, START, drawn_by(1), owed_at=START - owed)
+        assert (retry.at is None) == given_up
+    assert decide_retry(Undelivered("busy"), 9, START, drawn_by(1), owed_at=START - timedelta(days=99)).at is not None
 
 
 def test_jitter_spreads_the_retries() -> None:

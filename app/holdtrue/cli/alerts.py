@@ -141,7 +141,7 @@ def show_lines(report: dict[str, Any]) -> list[str]:
         ("fired", report["fired_at"] or ""),
         ("ended", f"{report['ended_at']} ({report['ending']})" if report["ended_at"] else ""),
         ("acknowledged", _whose(report)),
-        ("silenced", silenced_until(report["silenced"]).removeprefix("silenced ") if report["silenced"] else ""),
+        ("silenced", silenced_until(report).removeprefix("silenced ")),
         ("window", _window(report)),
         ("evidence", _evidence(report)),
         ("deploys", "; ".join(_deploys(report))),
@@ -186,7 +186,7 @@ def _state(one: dict[str, Any]) -> str:
 
 def _quiet(one: dict[str, Any]) -> list[str]:
     whose = [f"{one['acknowledged_by']} has it"] if one["acknowledged_by"] and not one["ended_at"] else []
-    return whose + ([silenced_until(one["silenced"])] if one["silenced"] else [])
+    return whose + [said for said in (silenced_until(one),) if said]
 
 
 def _whose(report: dict[str, Any]) -> str:

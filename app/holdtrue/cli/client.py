@@ -31,6 +31,21 @@ _NO_ROUTE = (
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
+class Answered(dict[str, Any]):
+    """A JSON object that a service answered with: what is not in it is said in plain words, whoever asks for it."""
+
+    def __missing__(self, key: str) -> object:
+        """The service is of another version: what it says nothing of is unknown, and never taken for nothing.
+
+        Raises:
+            ServiceError: always.
+        """
+        raise ServiceError(
+            f"the service says nothing of {key!r}",
+            remedy=f"it is of another version than this command ({__version__}): use the same on both sides",
+        )
+
+
 class ServiceClient:
     """Asks the service at one URL; a context manager, for it holds a connection.
 
@@ -180,7 +195,7 @@ def _origin(url: str) -> str:
 
 def _object(content: bytes) -> dict[str, Any] | None:
     try:
-        body = json.loads(content)
+        body = json.loads(content, object_hook=Answered)
     except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) else None

@@ -96,9 +96,9 @@ def _cells(entry: dict[str, Any], name: str) -> tuple[str, ...]:
     beside = [f"alert {entry['alert']}"] if entry["alert"] else []
     beside += [f"{entry['acknowledged_by']} has it"] if entry["acknowledged_by"] else []
     beside += [over["sentence"]] if over else []
-    if entry["silenced"]:
+    if silenced := silenced_until(entry):
         # Nobody is told now, whoever the routes name.
-        beside.append(silenced_until(entry["silenced"]))
+        beside.append(silenced)
     elif _tone(entry) != "holds":
         beside.append(f"tells {', '.join(entry['told']) or 'nobody'}")
     return (name, entry["database"], entry["severity"], entry["verdict"]["sentence"], ", ".join(beside))

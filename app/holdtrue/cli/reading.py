@@ -385,7 +385,8 @@ def _pairs(invariant: Invariant) -> str:
 
 def _without_paging(report: Json) -> Json:
     """The report as the store gives it: a command prints the same, wherever it reads."""
-    return {name: value for name, value in report.items() if name not in ("next", "total")}
+    # Of the same type: what a service does not say is named by it.
+    return type(report)({name: value for name, value in report.items() if name not in ("next", "total")})
 
 
 def _databases_in(report: Json, invariant: str) -> tuple[str, ...]:

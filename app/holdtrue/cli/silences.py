@@ -24,9 +24,13 @@ def add_silences(group: typer.Typer) -> None:
     group.command("silences")(silences)
 
 
-def silenced_until(one: dict[str, Any]) -> str:
-    """What withholds the messages of an alert now; not yet made visible."""
-    return f"silenced by {one['silence']} until {one['until']}"
+def silenced_until(alert: dict[str, Any]) -> str:
+    """What withholds the messages of an alert now, or empty; not yet made visible."""
+    if "silenced" not in alert:
+        # A service of before there was that: not knowing is no "no".
+        return "silenced or not: this service is too old to say"
+    one = alert["silenced"]
+    return f"silenced by {one['silence']} until {one['until']}" if one else ""
 
 
 def silence(  # noqa: PLR0917  typer makes options of them

@@ -346,8 +346,12 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Undelivered:
-    """The notifier did not; our own words, never a secret. ``permanent``: no retry can mend it."""
+    """The notifier did not; our own words, never a secret. ``permanent``: no retry can mend it.
+
+    ``login``: what we show to be let in was refused. A person has to mend that, and secrets are read anew at each attempt.
+    """
 
     sentence: str
     permanent: bool = False
     retry_after: float | None = None
+    login: bool = False

@@ -200,8 +200,9 @@ def _undelivered(problem: Exception) -> Undelivered:
         # Not permanent: somebody in between may hide what the server offers, and that must lose no message.
         return Undelivered(f"{_WHO} does not offer what `security` or the login needs")
     if isinstance(problem, smtplib.SMTPResponseException):
-        what = "the login" if isinstance(problem, smtplib.SMTPAuthenticationError) else "it"
-        return Undelivered(f"{_WHO} refused {what} ({problem.smtp_code})", permanent=problem.smtp_code >= 500)
+        if isinstance(problem, smtplib.SMTPAuthenticationError):
+            return Undelivered(f"{_WHO} refused the login ({problem.smtp_code})", login=True)
+        return Undelivered(f"{_WHO} refused it ({problem.smtp_code})", permanent=problem.smtp_code >= 500)
     if isinstance(problem, ssl.SSLError):
         return Undelivered(f"{_WHO} did not answer ({type(problem).__name__})")
     if isinstance(problem, OSError):

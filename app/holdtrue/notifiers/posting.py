@@ -167,6 +167,8 @@ def as_refusal(who: str, answer: Answer) -> Undelivered:
         return Undelivered(f"{who} answered {status}", retry_after=pause)
     if status // 100 == 3:
         return Undelivered(f"{who} redirects ({status}), and redirects are never followed", permanent=True)
+    if status in (401, 403):
+        return Undelivered(f"{who} refused the login ({status})", login=True)
     return Undelivered(f"{who} refused it ({status})", permanent=True)
 
 

@@ -37,26 +37,15 @@ _GONE = {
 }
 _PERMANENT = {
     *("channel_not_found", "not_in_channel", "is_archived", "channel_is_archived", "no_text", "restricted_action"),
-    *(
-        "invalid_auth",
-        "not_authed",
-        "account_inactive",
-        "token_revoked",
-        "token_expired",
-        "missing_scope",
-        "no_permission",
-    ),
-    *(
-        "ekm_access_denied",
-        "team_not_found",
-        "no_team",
-        "no_service",
-        "action_prohibited",
-        "posting_to_general_channel_denied",
-    ),
-    *("invalid_token", "user_not_found", "org_login_required", "team_access_not_granted", "access_denied"),
-    *("invalid_arguments", "invalid_channel", "messages_tab_disabled", "no_active_hooks", "not_allowed_token_type"),
+    *("team_not_found", "no_team", "action_prohibited", "posting_to_general_channel_denied", "user_not_found"),
+    *("invalid_arguments", "invalid_channel", "messages_tab_disabled"),
 }
+_LOGIN = {
+    *("invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "invalid_token"),
+    *("missing_scope", "no_permission", "not_allowed_token_type", "ekm_access_denied", "access_denied"),
+    *("org_login_required", "team_access_not_granted", "no_service", "no_active_hooks"),
+}
+"""What a new token, a new hook or a granted scope mends: secrets are read anew at each attempt."""
 _SHOUTED = (Reason.WORSENED, Reason.REMINDER, Reason.EXPIRING)
 """Told in the channel too: a reply in a thread alone reaches only those who follow it."""
 
@@ -302,7 +291,9 @@ def _refusal_of(answer: Answer, word: str) -> _Refusal:
         return _Refusal(Undelivered("Slack asks for a pause (429)", retry_after=pause or 1.0), code)
     if code in _PERMANENT:
         return _Refusal(Undelivered(f"Slack refused it: {code}", permanent=True), code)
-    if answer.status in (401, 403, 404, 410):
+    if code in _LOGIN or answer.status in (401, 403):
+        return _Refusal(Undelivered(f"Slack refused the login: {code or answer.status}", login=True), code)
+    if answer.status in (404, 410):
         return _Refusal(
             Undelivered(f"Slack refused it ({answer.status} {code})".replace(" )", ")"), permanent=True), code
         )
