@@ -32,6 +32,15 @@ from servers.slack import HOOK_PATH, TOKEN, Answer, SlackStub
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 KINDS = ("slack bot", "slack webhook", "webhook", "webhook group", "pagerduty", "email")
 
+HOSTILE = (
+    "<!channel> <script>alert(1)</script> & {{ .x }} *b* `c`",
+    "line\r\nBcc: everybody@example.com\r\n\r\nbody",
+    "\x1b[31mred\x07 \u202eolleh \ud800 \x00",
+    "@everyone " + "long " * 2_000,
+    "=cmd|'/c calc'!A1",
+)
+"""Names and texts as somebody might choose them who means no good."""
+
 Trouble = Literal["busy", "pause", "refused", "login", "lost"]
 
 EPISODE = Episode(
