@@ -15,7 +15,7 @@ from servers.postgres import FreshDatabase
 from servers.strangers import clone, quarrel
 from strangers.stories import STORIES, Story
 
-REPEATS = 5
+REPEATS = 3  # bench/strangers_races.py plays more of them, and in fresh processes
 
 
 @pytest.mark.timeout(300)

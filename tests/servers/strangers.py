@@ -92,7 +92,8 @@ class Stranger:
     @contextmanager
     def watched(self) -> Iterator[Watching]:
         """``holdtrue serve`` in the repository, on the replica alone; its rule holds when this yields."""
-        with Serving(self.folder, {"REPLICA_URL": self.database.standby_url}) as serving:
+        env = {"REPLICA_URL": self.database.standby_url, "HOLDTRUE_SCRATCH_URL": self.database.primary.url()}
+        with Serving(self.folder, env) as serving:
             watching = Watching(serving.until_serving())
             until(lambda: watching.entry()["verdict"]["word"] == "holds", "the rule holds before anything happens")
             yield watching
