@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdtrue.errors import NotFound
+from holdtrue.errors import CatalogRefused, NotFound
 from holdtrue.model import NAME_PATTERN, Returns
 from holdtrue.testing.verdicts import BadSeed
 
@@ -51,11 +51,24 @@ def find_rule(invariant: str, *, config: Path = Path("holdtrue.yaml")) -> Rule:
         return Rule("the invariant", invariant)
     import os  # with the catalog: only a test that names an invariant reads files
 
-    from holdtrue.catalog import load_catalog
+    from holdtrue.catalog import load_catalog, nearest
 
-    found = load_catalog(config, environ=os.environ, allow_empty=True).invariant(invariant)
-    if found is None:
+    if not config.is_file():
         raise NotFound(
-            f"there is no invariant {invariant!r} beside {config}", remedy="run pytest where holdtrue.yaml is"
+            f"{invariant!r} would be an invariant's name, and there is no {config} here",
+            remedy="run pytest where holdtrue.yaml is, or give the SQL itself",
+        )
+    try:
+        catalog = load_catalog(config, environ=os.environ, allow_empty=True)
+    except CatalogRefused as refused:
+        for problem in refused.problems[:_SHOWN]:  # a test has no place of its own to list them
+            refused.add_note(str(problem))
+        raise
+    found = catalog.invariant(invariant)
+    if found is None:
+        near = nearest(invariant, [one.name for one in catalog.invariants])
+        raise NotFound(
+            f"there is no invariant {invariant!r} beside {config}" + (f" (did you mean {near!r}?)" if near else ""),
+            remedy="run pytest where holdtrue.yaml is",
         )
     return Rule(found.name, found.sql, found.returns.value, found.policy.tolerate)
