@@ -192,6 +192,7 @@ def test_nothing_counts_it(scene: Scene, rounds: Rounds) -> None:
     overview = client.get("/api/v1/overview").json()
     assert [one["invariant"] for one in overview["entries"]] == ["refunds"]
     assert overview["exit_code"] == 0
+    assert client.get("/api/v1/catalog").json()["entries"] == 1
     for path in ("/alerts", "/databases", "/catalog"):
         assert CANARY_NAME not in client.get(path).text, path
     page = client.get("/").text

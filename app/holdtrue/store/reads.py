@@ -292,7 +292,9 @@ class Reads:
                 select(generations).order_by(generations.c.number.desc()).limit(1)
             ).one_or_none()
             count = connection.execute(
-                select(func.count()).select_from(entries).where(entries.c.retired_at.is_(None))
+                select(func.count())
+                .select_from(entries)
+                .where(entries.c.retired_at.is_(None), entries.c.owner != CANARY_OWNER)
             ).scalar_one()
             running = connection.execute(select(instances).order_by(instances.c.last_seen.desc())).all()
             left = connection.execute(
