@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdtrue.testing.parties import Party, State
-from holdtrue.testing.policies import Hold, Series, Step, after_read, before_write
+from holdtrue.testing.policies import Hold, Series, Step, after_read, before_write, next_of
 from holdtrue.testing.statements import COMMIT, classify
 
 
@@ -67,7 +67,7 @@ def party(name: str, **facts: object) -> Party:
 def test_the_held_party_moves_to_its_point_and_then_only_when_the_other_cannot(steps: int, hold: int) -> None:
     held = party("A", started=True, steps=steps)
     other = party("B")
-    policy = Hold("A", Step(hold))
+    policy = Hold("A", Step(hold), ("B",))
     chosen = policy.choose([held, other], [held, other])
     assert chosen is (held if steps < hold else other)
     assert policy.reached is (steps >= hold)
@@ -90,3 +90,18 @@ def test_points_are_places_between_statements() -> None:
     assert not after_read("refunds").reached(standing)
     standing.at = COMMIT
     assert not before_write("refunds").reached(standing)
+
+
+@given(st.permutations("ABCD"), st.lists(st.sampled_from(State), min_size=4, max_size=4), st.sampled_from("ABCD"))
+def test_while_one_party_waits_in_the_database_nobody_but_its_holder_moves(
+    order: list[str], states: list[State], holder: str
+) -> None:
+    parties = [Party(name, lambda: None, state, waits_for=holder) for name, state in zip("ABCD", states, strict=True)]
+    ready = [one for one in parties if one.state is State.READY]
+    if not ready:
+        return
+    chosen = next_of(order, ready, parties)
+    turn = next(one for name in order for one in parties if one.name == name and one.state is not State.FINISHED)
+    wanted = holder if turn.state is State.BLOCKED else turn.name
+    assert chosen in ready
+    assert chosen.name == wanted or wanted not in {one.name for one in ready}

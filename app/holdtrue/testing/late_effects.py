@@ -9,7 +9,7 @@ from holdtrue.errors import Refused
 from holdtrue.testing.parties import Party
 from holdtrue.testing.plans import Schedule
 from holdtrue.testing.played import Line
-from holdtrue.testing.policies import AtCheckpoint, first_of, named
+from holdtrue.testing.policies import AtCheckpoint, named, next_of
 from holdtrue.testing.verdicts import Verdict
 
 
@@ -55,9 +55,8 @@ class Late:
             self._owed.append(Line(self.caller, "its caller gives up: TimeoutError"))
             if self.lands != self.caller:
                 caller.hears = TimeoutError(f"{self.point.name} took too long")
-        late = named(parties, self.lands)
-        chosen = first_of(self.order, [one for one in ready if one is not late]) or ready[0]
-        if chosen is late and self.arrived and not self._landed:
+        chosen = next_of(self.order, ready, parties)
+        if chosen.name == self.lands and self.arrived and not self._landed:
             self._landed = True
             self._owed.append(Line(self.caller, "its effect lands now"))
         return chosen

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from holdtrue.errors import Refused
 from holdtrue.testing.parties import Party, State
 from holdtrue.testing.played import Line
-from holdtrue.testing.policies import first_of, named
+from holdtrue.testing.policies import named
 from holdtrue.testing.statements import Statement
 from holdtrue.testing.verdicts import Verdict
 
@@ -119,7 +119,7 @@ class InOrder:
                 continue
             free = [party for party in ready if self._stands_at(party) is None]
             if free:
-                return first_of((mine.waits_for,), free) or free[0]
+                return next((party for party in free if party.name == mine.waits_for), free[0])
             if mine.state is not State.BLOCKED:
                 self._instead = f"it waited for {entry}, and {mine.name} waits outside the database"
                 break

@@ -161,8 +161,7 @@ class Series(Plain):
 
     def choose(self, ready: Sequence[Party], parties: Sequence[Party]) -> Party:
         """The first of the order that has not finished, if it can move."""
-        first = next((name for name in self.order if named(parties, name).state is not State.FINISHED), "")
-        return first_of((first,), ready) or ready[0]  # the first one may wait for what another party holds
+        return next_of(self.order, ready, parties)
 
 
 @dataclass
@@ -171,7 +170,7 @@ class Hold(Plain):
 
     held: str
     point: Point
-    order: tuple[str, ...] = ()
+    order: tuple[str, ...]
     arrived: bool = field(default=False, init=False)
 
     @property
@@ -180,18 +179,25 @@ class Hold(Plain):
         return self.arrived
 
     def choose(self, ready: Sequence[Party], parties: Sequence[Party]) -> Party:
-        """The held party until it stands at the point; then the first of the others that can move."""
+        """The held party until it stands at the point; then each of the others whole."""
         mine = named(parties, self.held)
         if not self.arrived and mine in ready:
             if not self.point.reached(mine):
                 return mine
             self.arrived = True
-        return first_of(self.order, [party for party in ready if party is not mine]) or ready[0]
+        return next_of(self.order, ready, parties)
 
 
-def first_of(order: Sequence[str], ready: Sequence[Party]) -> Party | None:
-    """Who comes first by this order of names; a party that it does not name comes after all others. None if there is nobody."""
-    return min(ready, key=lambda one: order.index(one.name) if one.name in order else len(order), default=None)
+def next_of(order: Sequence[str], ready: Sequence[Party], parties: Sequence[Party]) -> Party:
+    """The first of the order that is not over, or whom it waits for. A party that the order does not name comes last.
+
+    Nobody else moves while that one waits in the database: of two that wait for one lock the server would choose.
+    """
+    first = next((name for name in order if named(parties, name).state is not State.FINISHED), "")
+    mine = named(parties, first) if first else None
+    wanted = mine.waits_for if mine is not None and mine.state is State.BLOCKED else first
+    known = (wanted, *order)
+    return min(ready, key=lambda one: known.index(one.name) if one.name in known else len(known))
 
 
 def named(parties: Sequence[Party], name: str) -> Party:

@@ -54,6 +54,7 @@ class StepScheduler:
     _end: float = field(default=0.0, init=False)
     _blocked: bool = field(default=False, init=False)
     _guessed: bool = field(default=False, init=False)
+    _told: int = field(default=0, init=False)
     _noted: set[tuple[str, int, State]] = field(default_factory=set, init=False)
 
     # -- called by the hooks, in the parties' threads ---------------------------------------------------------------
@@ -292,6 +293,7 @@ class StepScheduler:
             party.at, party.strand = stand.statement, stand.strand
             party.in_flight = None if party.at is not None and party.at.outside else party.at
             self.lines.append(Line(party.name, "START" if party.at is None else str(party.at)))
+            self._told = len(self.lines)
             if party.at is not None:
                 party.steps += 1
                 party.steps_outside += bool(party.at.outside)
@@ -396,6 +398,9 @@ class StepScheduler:
 
     def _note(self) -> None:
         with self.changed:
+            # What came of several parties at once, a lock being given back say, has no order of its own.
+            names = [party.name for party in self.parties]
+            self.lines[self._told :] = sorted(self.lines[self._told :], key=lambda line: names.index(line.party))
             for party in self._in(State.BLOCKED, State.STALLED):
                 key = (party.name, party.steps, party.state)
                 if key not in self._noted:
