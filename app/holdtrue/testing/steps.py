@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from holdtrue.testing.blocking import Blocking
-from holdtrue.testing.costs import Event, Moment, costs_of
+from holdtrue.testing.costs import Event
 from holdtrue.testing.gates import Gate, Stand, TaskGate, ThreadGate, here
 from holdtrue.testing.loops import RaceLoop
 from holdtrue.testing.parties import Abandoned, AbandonedTask, Party, State, current_party
-from holdtrue.testing.played import Limits, Line, Played
+from holdtrue.testing.played import Limits, Played
 from holdtrue.testing.policies import Policy
+from holdtrue.testing.records import Record
 from holdtrue.testing.statements import Statement, step_outside
 from holdtrue.testing.verdicts import Verdict
 
@@ -46,16 +47,13 @@ class StepScheduler:
     external_lock: bool = False
     loop: RaceLoop = field(default_factory=RaceLoop)
     parties: list[Party] = field(default_factory=list, init=False)
-    lines: list[Line] = field(default_factory=list, init=False)
+    record: Record = field(default_factory=Record, init=False)
     changed: threading.Condition = field(default_factory=threading.Condition, init=False)
-    moments: list[Moment] = field(default_factory=list, init=False)
     trouble: Verdict | None = field(default=None, init=False)
     reason: str = field(default="", init=False)
     _end: float = field(default=0.0, init=False)
     _blocked: bool = field(default=False, init=False)
     _guessed: bool = field(default=False, init=False)
-    _told: int = field(default=0, init=False)
-    _noted: set[tuple[str, int, State]] = field(default_factory=set, init=False)
 
     # -- called by the hooks, in the parties' threads ---------------------------------------------------------------
 
@@ -129,32 +127,32 @@ class StepScheduler:
     def ended(self, party: Party, statement: Statement) -> None:
         """A statement of the party is over."""
         with self.changed:
-            self._note_moment(party, Event.ENDS)
+            self.record.came(party, Event.ENDS)
             party.completed = statement
             self._is_over(party)
 
     def failed(self, party: Party, what: str) -> None:
         """The database refused a statement of the party; ``what`` never carries values."""
         with self.changed:
-            self._note_moment(party, Event.FAILS)
+            self.record.came(party, Event.FAILS)
             self._is_over(party)
             party.conflicts.append(what)
-            self.lines.append(Line(party.name, f"! {what}"))
+            self.record.says(party, f"! {what}")
 
     def rolled_back(self, party: Party) -> None:
         """The party rolled back."""
         with self.changed:
-            self._note_moment(party, Event.GIVES_UP)
+            self.record.came(party, Event.GIVES_UP)
             self._is_over(party)
             if party.started and not party.abandoned:
-                self.lines.append(Line(party.name, "ROLLBACK"))
+                self.record.says(party, "ROLLBACK")
 
     def gave_back(self, connection: int, pid: int | None) -> None:
         """A connection went back to its pool: it is nobody's until somebody uses it again."""
         with self.changed:
             for party in self.parties:
                 if connection in party.connections:
-                    self._note_moment(party, Event.GIVES_UP)
+                    self.record.came(party, Event.GIVES_UP)
                     party.connections.discard(connection)
                     self._is_over(party)
                     if pid is not None:
@@ -190,7 +188,7 @@ class StepScheduler:
             if party.state is State.FINISHED:
                 self.complain(Verdict.NOT_REACHED, LATE.format(party=party.name, statement=statement))
                 return None
-            self._note_moment(party, Event.STANDS)
+            self.record.came(party, Event.STANDS)
             stand = party.come(Stand(statement, gate, here()))
             self.changed.notify_all()
             return stand
@@ -218,7 +216,7 @@ class StepScheduler:
         if policy.missed is not None:
             self.complain(*policy.missed)
         return Played(
-            lines=tuple(self.lines),
+            lines=tuple(self.record.lines),
             errors={party.name: party.error for party in self.parties if party.error is not None},
             reached=policy.reached,
             steps={party.name: party.steps for party in self.parties},
@@ -228,7 +226,7 @@ class StepScheduler:
             conflicts=tuple(what for party in self.parties for what in party.conflicts),
             trouble=self.trouble,
             reason=self.reason,
-            costs=costs_of(self.moments),
+            costs=self.record.costs,
             left_open=tuple(one.name for one in self.parties if self._left_open(one)),
         )
 
@@ -245,7 +243,7 @@ class StepScheduler:
             except BaseException as error:  # noqa: BLE001  recorded and judged by the caller, in its own thread
                 party.error = None if party.abandoned else error
             with self.changed:
-                self._note_moment(party, Event.GIVES_UP)
+                self.record.came(party, Event.GIVES_UP)
                 party.state = State.FINISHED
                 for stand in party.waiting:
                     self.complain(Verdict.NOT_REACHED, LATE.format(party=party.name, statement=stand.statement))
@@ -255,7 +253,7 @@ class StepScheduler:
                 party.pids.clear()
                 party.connections.clear()
                 if party.error is not None:
-                    self.lines.append(Line(party.name, f"ended with {type(party.error).__name__}"))
+                    self.record.says(party, f"ended with {type(party.error).__name__}")
                 self.changed.notify_all()
 
         context = contextvars.copy_context()
@@ -268,12 +266,13 @@ class StepScheduler:
                 lambda: all(party.state is not State.STARTING for party in self.parties), self.limits.deadline
             )
         while self._settle():
-            self._note()
+            with self.changed:
+                self.record.rests(self.parties, inferred=self.blocking is not None and self.blocking.inferred)
             # Where all are blocked, what waits behind a blocked statement of a party may be what resolves it.
             ready = self._in(State.READY) or [one for one in self._in(State.BLOCKED, State.STALLED) if one.waiting]
             if ready:
                 chosen = policy.choose(ready, self.parties)
-                self.lines.extend(policy.remarks())
+                self.record.remarks(policy.remarks())
                 self._move(chosen)
             elif all(party.state is State.FINISHED for party in self.parties):
                 return
@@ -292,15 +291,13 @@ class StepScheduler:
             stand = party.waiting.popleft()
             party.at, party.strand = stand.statement, stand.strand
             party.in_flight = None if party.at is not None and party.at.outside else party.at
-            self.lines.append(Line(party.name, "START" if party.at is None else str(party.at)))
-            self._told = len(self.lines)
             if party.at is not None:
                 party.steps += 1
                 party.steps_outside += bool(party.at.outside)
             party.started = True
             party.waits_for = ""
             party.state, party.moved, party.idle_since = State.MOVING, time.monotonic(), None
-            self._note_moment(party, Event.MOVES, party.at)
+            self.record.moves(party)
             stand.gate.open()
 
     def _settle(self) -> bool:
@@ -335,7 +332,7 @@ class StepScheduler:
             if before[waits_for][0] is State.MOVING or before[waits_for] != self._standing(waits_for):
                 return False
             if party.state is not State.BLOCKED:
-                self._note_moment(party, Event.WAITS)
+                self.record.came(party, Event.WAITS)
             party.state, party.waits_for = State.BLOCKED, waits_for
             self._blocked = True
             self._guessed = self._guessed or (self.blocking is not None and self.blocking.inferred)
@@ -396,20 +393,6 @@ class StepScheduler:
             "pass external_lock=True; if it is only slow, limits=Limits(stall=…))",
         )
 
-    def _note(self) -> None:
-        with self.changed:
-            # What came of several parties at once, a lock being given back say, has no order of its own.
-            names = [party.name for party in self.parties]
-            self.lines[self._told :] = sorted(self.lines[self._told :], key=lambda line: names.index(line.party))
-            for party in self._in(State.BLOCKED, State.STALLED):
-                key = (party.name, party.steps, party.state)
-                if key not in self._noted:
-                    self._noted.add(key)
-                    known = "inferred" if self.blocking is not None and self.blocking.inferred else "the server says"
-                    blocked = f"waits for {party.waits_for} ({known})"
-                    stalled = "waits outside the database"
-                    self.lines.append(Line(party.name, blocked if party.state is State.BLOCKED else stalled))
-
     def _past_deadline(self) -> bool:
         if time.monotonic() < self._end and not self.loop.stopped:
             return False
@@ -435,9 +418,6 @@ class StepScheduler:
         for party in self.parties:
             if party.thread is not None:
                 party.thread.join(2.0 if party in left else self.limits.deadline)
-
-    def _note_moment(self, party: Party, event: Event, statement: Statement | None = None) -> None:
-        self.moments.append(Moment(time.monotonic(), party.name, event, statement))
 
     def _left_open(self, party: Party) -> bool:
         return self.blocking is not None and bool(party.kept) and self.blocking.has_left_open(party)
