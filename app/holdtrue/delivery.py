@@ -227,7 +227,7 @@ class Delivery:
         now: datetime,
     ) -> Outage:
         told = tuple(self._parcel(other, now) for other in beside)
-        return Outage(one.dark, tuple(news), told, one.thread, one.dark in unreachable)
+        return Outage(one.dark, tuple(news), told, one.thread, one.dark in unreachable, one.aloud)
 
     def _correct_outage(self, notifier: Gathering, one: OwedMessage, unreachable: Collection[str]) -> None:
         """As `_correct`, of the message about a database."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdtrue.model import AlertState, Episode, Event, Mark, Message, MessageState, Parcel, Reason, Subject, Thread
 from holdtrue.notifiers.slack_digest import digest
-from holdtrue.store.gathering import ALONE, MOST, UPDATE_EVERY, WINDOW, Due, Opening, Unseen, due_of, gather
+from holdtrue.store.gathering import ALONE, LULL, MOST, UPDATE_EVERY, WINDOW, Due, Opening, Unseen, due_of, gather
 from servers.slack import problems_of
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
@@ -38,7 +38,14 @@ THREAD = Thread("C1", "17.1")
 
 def unseen(number: int, *, told: float | None = None, waiting: Reason | None = None, **more: Any) -> Unseen:
     told_at = None if told is None else NOW - timedelta(seconds=told)
-    return Unseen(number, **{"open": True, **more}, told_at=told_at, waiting=frozenset([waiting] if waiting else []))
+    joined_at = more.pop("joined_at", told_at)
+    return Unseen(
+        number,
+        **{"open": True, **more},
+        told_at=told_at,
+        joined_at=joined_at,
+        waiting=frozenset([waiting] if waiting else []),
+    )
 
 
 def claims(members: list[Unseen], *, edits: bool) -> list[tuple[int, ...]]:
@@ -58,10 +65,29 @@ def test_who_joins_later_stands_in_the_message_of_those_that_are_open() -> None:
         unseen(2, told=1, thread=THREAD),
         unseen(3, waiting=Reason.UNCHECKED),
     ]
-    assert due_of(found, edits=True, now=NOW) == (Due((3,), (1, 2), THREAD, first=False),)
+    assert due_of(found, edits=True, now=NOW) == (Due((3,), (1, 2), THREAD, first=False, aloud=False),)
     over = [unseen(1, told=1, thread=THREAD, open=False), unseen(3, waiting=Reason.UNCHECKED)]
     # An outage that is over is not written on.
     assert due_of(over, edits=True, now=NOW) == (Due((3,), (), None, first=True),)
+
+
+def test_who_joins_is_told_aloud_when_it_makes_many_of_one_or_comes_after_a_lull() -> None:
+    """One query's own trouble may have come before, and this is the database's: an old message that is edited calls nobody."""
+    joins = unseen(9, waiting=Reason.UNCHECKED)
+
+    def aloud(*members: Unseen) -> bool:
+        [due] = due_of(members, edits=True, now=NOW)
+        return due.aloud
+
+    lull = LULL.total_seconds()
+    assert aloud(unseen(1, told=1, thread=THREAD), joins)
+    assert not aloud(unseen(1, told=1, thread=THREAD), unseen(2, told=1, thread=THREAD), joins)
+    assert aloud(unseen(1, told=lull, thread=THREAD), unseen(2, told=lull, thread=THREAD), joins)
+    assert not aloud(unseen(1, told=lull, thread=THREAD), unseen(2, told=lull - 1, thread=THREAD), joins)
+    ends = unseen(2, told=1, thread=THREAD, open=False, waiting=Reason.RECOVERED)
+    assert not aloud(unseen(1, told=lull, thread=THREAD), ends)
+    # The first telling is a message of its own already.
+    assert not aloud(joins, unseen(8, waiting=Reason.UNCHECKED))
 
 
 @pytest.mark.parametrize("reason", [Reason.UNCHECKED, Reason.RECOVERED])

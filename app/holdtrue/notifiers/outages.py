@@ -14,6 +14,7 @@ class Outage:
     """The `unchecked` alerts of one database that stand in one message (semantics 7.4).
 
     ``news`` are told now; ``beside`` were told before. ``thread`` is where the message stands, if there is one already.
+    ``aloud``: who joins is told where people look, and not by the number alone.
     """
 
     database: str
@@ -21,6 +22,7 @@ class Outage:
     beside: tuple[Parcel, ...] = ()
     thread: Thread | None = None
     unreachable: bool = False
+    aloud: bool = False
 
     @property
     def now(self) -> datetime:
@@ -58,8 +60,10 @@ class Outage:
 
     @property
     def loud(self) -> tuple[Parcel, ...]:
-        """The news that more than the numbers change by: all but who joins, and who ends before the last."""
-        quiet = (Reason.UNCHECKED, Reason.RECOVERED) if self.unchecked else (Reason.UNCHECKED,)
+        """The news that more than the numbers change by: all but who joins, if not aloud, and who ends before the last."""
+        quiet = set() if self.aloud else {Reason.UNCHECKED}
+        if self.unchecked:
+            quiet.add(Reason.RECOVERED)
         return tuple(by_rank(one for one in self.news if one.event.reason not in quiet))
 
     @property

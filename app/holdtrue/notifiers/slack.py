@@ -139,7 +139,7 @@ class SlackBot:
 
     def _tell_outage(self, outage: Outage) -> Delivered:
         answer = outage_reply(outage) if outage.loud else None
-        shout = any(one.event.reason in _SHOUTED for one in outage.loud)
+        shout = outage.aloud or any(one.event.reason in _SHOUTED for one in outage.loud)
         told = self._told(None, outage.thread, outage_message(outage), answer, shout=shout)
         return replace(told, note=told.note or f"in the one message about {outage.database}")
 

@@ -38,6 +38,10 @@ def gather(openings: Sequence[Opening], told_lately: int) -> tuple[int, ...]:
 UPDATE_EVERY = timedelta(minutes=5)
 """How often at most a notifier that cannot edit is told that more of a database is unchecked, or less."""
 
+LULL = timedelta(minutes=15)
+"""Who joins after nobody has for so long is told of aloud, though an edit would show it: what went before may have been one
+query's own trouble, and this the database's."""
+
 _ACTS = {Reason.ACKNOWLEDGED, Reason.UNACKNOWLEDGED}
 
 
@@ -45,25 +49,30 @@ _ACTS = {Reason.ACKNOWLEDGED, Reason.UNACKNOWLEDGED}
 class Unseen:
     """An alert that nobody could look at, as one notifier knows it: where it was told, when last, and what waits to be told.
 
-    ``held``: something of it is on its way, or has to wait for its next try.
+    ``joined_at`` is when it was told first. ``held``: something of it is on its way, or has to wait for its next try.
     """
 
     episode: int
     open: bool
     thread: Thread | None = None
     told_at: datetime | None = None
+    joined_at: datetime | None = None
     waiting: frozenset[Reason] = frozenset()
     held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is told of a database now: ``claims`` have something to tell, ``beside`` stand in the same message."""
+    """What is told of a database now: ``claims`` have something to tell, ``beside`` stand in the same message.
+
+    ``aloud``: who joins is no mere number, and is told where people look.
+    """
 
     claims: tuple[int, ...]
     beside: tuple[int, ...]
     thread: Thread | None
     first: bool
+    aloud: bool = False
 
     @property
     def all(self) -> tuple[int, ...]:
@@ -75,8 +84,8 @@ def due_of(members: Sequence[Unseen], *, edits: bool, now: datetime) -> tuple[Du
     """The messages about one database that are due (semantics 7.4).
 
     All of its ``unchecked`` stand in one message: who joins later joins the message of those that are open. Where it can be
-    edited, that disturbs nobody and is done at once. Elsewhere each change would be one more message: what joins or ends is
-    gathered, and the last end is told at once.
+    edited, that disturbs nobody and is done at once; the second one of all, and one after a lull, are told aloud as well.
+    Elsewhere each change would be one more message: what joins or ends is gathered, and the last end is told at once.
     """
     ordered = sorted(members, key=lambda one: one.episode)
     root = next((one.thread for one in ordered if one.open and one.thread is not None), None)
@@ -88,8 +97,16 @@ def due_of(members: Sequence[Unseen], *, edits: bool, now: datetime) -> tuple[Du
         if _is_due(ones, edits=edits, now=now):
             claims = tuple(one.episode for one in ones if one.waiting)
             beside = tuple(one.episode for one in ones if not one.waiting)
-            found.append(Due(claims, beside, thread, all(one.told_at is None for one in ones)))
+            first = all(one.told_at is None for one in ones)
+            found.append(Due(claims, beside, thread, first, aloud=not first and _is_news(ones, now)))
     return tuple(found)
+
+
+def _is_news(ones: Sequence[Unseen], now: datetime) -> bool:
+    """Whether who joins makes many of one, or comes after a lull."""
+    joined = [one.joined_at for one in ones if one.joined_at is not None]
+    joins = any(one.joined_at is None and one.open and one.waiting for one in ones)
+    return joins and (len(joined) == 1 or (bool(joined) and now - max(joined) >= LULL))
 
 
 def _is_due(ones: Sequence[Unseen], *, edits: bool, now: datetime) -> bool:

@@ -86,11 +86,13 @@ def _of_database(
 
 def _as_unseen(row: Row[Any], letters: Collection[Row[Any]], now: datetime) -> Unseen:
     owed = [one for one in letters if one.state == MessageState.PENDING.value]
+    sent = [one.sent_at for one in letters if one.sent_at is not None]
     return Unseen(
         episode=row.id,
         open=row.state != AlertState.RESOLVED.value,
         thread=None if row.reference is None else Thread(row.channel, row.reference),
-        told_at=max((one.sent_at for one in letters if one.sent_at is not None), default=None),
+        told_at=max(sent, default=None),
+        joined_at=min(sent, default=None),
         waiting=frozenset(Reason(one.reason) for one in owed),
         held=any(
             (one.lease_until is not None and one.lease_until >= now)

@@ -98,7 +98,8 @@ class Outbox:
                 continue
             beside = tuple(self._newest_told(connection, notifier, due.beside))
             claimed += [
-                replace(one, dark=one.episode.database, beside=beside, thread=due.thread) for one in _sharing(found)
+                replace(one, dark=one.episode.database, aloud=due.aloud, beside=beside, thread=due.thread)
+                for one in _sharing(found)
             ]
         return claimed
 
