@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, create_engine
 
+from holdtrue.databases.freshness import read_lsn
 from racy import duplicate, schema
 from servers.postgres import PostgresPrimary, PostgresStandby, wait_for_replay
 from servers.service import Serving, environment, holdtrue, until
@@ -94,7 +95,9 @@ def world(tmp_path: Path) -> Iterator[World]:
         standby = primary.standby()
         primary.create_database("payments")
         primary.execute(f"ALTER DATABASE payments SET racy.person = '{MARKER}'")
-        primary.execute([one for one in SCHEMA.split(";") if one.strip()], "payments")
+        primary.execute(
+            [*(one for one in SCHEMA.split(";") if one.strip()), "CREATE EXTENSION pg_walinspect"], "payments"
+        )
         primary.execute(
             [
                 "INSERT INTO accounts VALUES ('acc_1', 0, 0)",
@@ -162,6 +165,7 @@ def test_from_a_race_on_the_primary_to_a_barrier_test_and_its_fix(world: World) 
         assert promoted.returncode == 0, promoted.stderr
         (folder,) = (world.folder / "tests" / "incidents").iterdir()
         both_racing_rows_were_observed(folder)
+        what_the_server_knows_of_the_window_is_told(folder)
         the_scaffold_tells_racy_code_from_its_fixes(world, folder)
 
         world.primary.execute(
@@ -258,6 +262,18 @@ def both_racing_rows_were_observed(folder: Path) -> None:
     assert states == ["settled", "settled"]
     (before,) = [one for one in incident["seed"] if one["table"].endswith("refunds")]
     assert [row[before["columns"].index("state")] for row in before["rows"]] == ["failed"]
+
+
+def what_the_server_knows_of_the_window_is_told(folder: Path) -> None:
+    """Semantics 9.1: taken by the service in the run that met the violation."""
+    record = json.loads((folder / "ticket.json").read_text())
+    assert record["overlap"].startswith("proved by ")
+    assert record["commit_times"] == "kept"
+    assert record["log"].startswith("read from ")
+    assert all(one["commit_record"] for one in record["writers"])
+    assert read_lsn(record["positions"]["last_good"]["lsn"]) < read_lsn(record["positions"]["first_bad"]["lsn"])
+    assert record["generation"] == 1
+    assert record["deploys"] is None, "nobody told of any, and that is not none"
 
 
 def the_scaffold_tells_racy_code_from_its_fixes(world: World, folder: Path) -> None:
