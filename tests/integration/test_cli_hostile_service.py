@@ -164,6 +164,13 @@ def test_nothing_that_a_service_says_steers_the_terminal(hostile: Hostile, capsy
         says({"id": "inc-1", "files": {"a.py": STEER}}),
         says({"title": STEER, "detail": STEER, "remedy": STEER}, 409),
         says({"title": STEER}, 500),
+        says(
+            {
+                "entries": [],
+                "exit_code": 3,
+                "canary": {"notifiers": [{"notifier": STEER, "sentence": STEER, "proven": False}]},
+            }
+        ),
     ):
         hostile.answer = answer
         for command in (["promote", "1", "--preview"], ["overview"], ["history", "x"], ["alerts", "list"]):

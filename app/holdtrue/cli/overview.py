@@ -81,7 +81,7 @@ def proofs(report: dict[str, Any]) -> list[str]:
     """A line for each notifier that the canary is to prove."""
     canary = report.get("canary")  # a service of an older version says nothing of it
     return [
-        paint(f"canary: {visible(one['notifier'])} {one['sentence']}", "green" if one["proven"] else "red")
+        paint(f"canary: {visible(one['notifier'])} {visible(one['sentence'])}", "green" if one["proven"] else "red")
         for one in (canary["notifiers"] if canary is not None else ())
     ]
 
