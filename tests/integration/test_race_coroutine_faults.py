@@ -119,6 +119,35 @@ def test_a_thread_that_lost_its_party_is_named_and_to_thread_is_held(database: B
     assert play(keeps, database).verdict is Verdict.VIOLATED
 
 
+def test_a_task_that_no_party_started_is_named(engine: AsyncEngine, database: BarrierDatabase) -> None:
+    """What else runs on the loop of the test, a heartbeat of the service say."""
+
+    async def test() -> RaceReport:
+        beat = asyncio.Event()
+
+        async def heartbeat() -> None:
+            while True:
+                await beat.wait()
+                beat.clear()
+                async with engine.connect() as connection:
+                    await connection.execute(text("SELECT 1"))
+
+        async def run() -> None:
+            beat.set()
+            await awaited.buggy(engine)
+            await asyncio.sleep(0.05)
+
+        beating = asyncio.create_task(heartbeat())
+        report = await arace(a=run, b=run, invariant="SELECT 1 WHERE false", db=database, hold=step(1)).play()
+        beating.cancel()
+        await asyncio.wait([beating])
+        return report
+
+    report = asyncio.run(test())
+    assert report.verdict is Verdict.NOT_REACHED, report.show()
+    assert "a task that no party started" in report.reason
+
+
 def test_a_synchronous_engine_on_the_loop_is_named_and_held_where_each_party_has_its_own_loop(
     database: BarrierDatabase,
 ) -> None:
@@ -277,7 +306,8 @@ def test_a_test_that_is_cancelled_leaves_nothing_behind(engine: AsyncEngine, dat
             await asyncio.Event().wait()
 
     async def test() -> None:
-        playing = asyncio.create_task(arace(a=waits, b=waits, invariant=schema.ONE_SETTLED, db=database).play())
+        made = arace(a=waits, b=waits, invariant=schema.ONE_SETTLED, db=database, limits=Limits(deadline=90))
+        playing = asyncio.create_task(made.play())
         async with asyncio.timeout(20):
             while not begun.is_set():
                 await asyncio.sleep(0.01)

@@ -188,8 +188,12 @@ def test_a_savepoint_that_is_rolled_back_gives_its_lock_back(database: BarrierDa
 def test_a_race_that_is_made_and_never_played_fails_its_test(tmp_path: Path) -> None:
     """It would be green without having looked."""
     (tmp_path / "test_forgotten.py").write_text(
-        "from holdtrue.testing import race\n\n\ndef test_forgotten():\n"
-        "    race(a=print, b=print, invariant='SELECT 1 WHERE false', reset=print)\n",
+        "from holdtrue.testing import FrozenIncident, arace, race\n\n\ndef test_forgotten():\n"
+        "    race(a=print, b=print, invariant='SELECT 1 WHERE false', reset=print)\n\n\n"
+        "def test_never_awaited():\n"
+        "    FrozenIncident(None).acheck(print, print, None)\n\n\n"
+        "def test_played_by_nobody():\n"
+        "    arace(a=print, b=print, invariant='SELECT 1 WHERE false', reset=print).assert_holds()\n",
         encoding="utf-8",
     )
     done = subprocess.run(
@@ -200,7 +204,9 @@ def test_a_race_that_is_made_and_never_played_fails_its_test(tmp_path: Path) -> 
         timeout=60,
     )
     assert done.returncode == 1
-    assert "made and never played: call .assert_holds()" in done.stdout
+    assert "3 failed" in done.stdout
+    assert done.stdout.count("made and never played: call .assert_holds()") == 2
+    assert "called and never awaited: await INCIDENT.acheck(…)" in done.stdout
 
 
 def test_the_plugin_loads_nothing_of_the_kit_before_a_test_asks() -> None:

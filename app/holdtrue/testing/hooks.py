@@ -5,11 +5,13 @@ A party is known by a context variable, which tasks and ``to_thread`` inherit an
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdtrue.testing.gates import here
 from holdtrue.testing.parties import Party, current_party
 from holdtrue.testing.statements import Statement
 from holdtrue.testing.steps import StepScheduler
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
 STRAY = (
     "a statement came from a thread that no party owns, so it could not be held (start threads with "
     "contextvars.copy_context().run, or in coroutines asyncio.to_thread, which does; or wire the function that the thread runs)"
+)
+
+STRAY_TASK = (
+    "a statement came from a task that no party started, so it could not be held (start it inside the party, or leave it out "
+    "while the race is played)"
 )
 
 
@@ -77,6 +84,7 @@ class Hooks:
     seen: list[URL] = field(default_factory=list)
     refused: WrongDatabase | None = None
     strays: list[URL] = field(default_factory=list)
+    stray: str = STRAY
     _pids: dict[int, int | None] = field(default_factory=dict)
     _standing: dict[str, int] = field(default_factory=dict)
 
@@ -163,7 +171,9 @@ class Hooks:
         party = current_party.get()
         if party is not None and party in self.scheduler.parties:
             return party
+        if not self.strays and isinstance(here(), asyncio.Task):
+            self.stray = STRAY_TASK
         self.strays.append(wire.url)
         if self.expected is not None and self.has_strays(self.expected):
-            self.scheduler.complain(Verdict.NOT_REACHED, STRAY)
+            self.scheduler.complain(Verdict.NOT_REACHED, self.stray)
         return None

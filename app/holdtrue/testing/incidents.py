@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from holdtrue.model import Dialect, Incident, TableRows
+from holdtrue.testing import promises
 from holdtrue.testing.adapters import listening
 from holdtrue.testing.adapters.reach import NOT_HELD
 from holdtrue.testing.added_columns import with_added_columns
@@ -89,10 +90,23 @@ class FrozenIncident:
         finally:
             loop.close()
 
-    async def acheck(self, run_a: Run, run_b: Run, db: BarrierDatabase, **options: Any) -> RaceReport:  # noqa: ANN401
-        """:meth:`check` for a test that is a coroutine: the runs share its loop. ``options`` are those of ``check``."""
-        __tracebackhide__ = True
-        return await beside_this_loop(lambda loop: self._check(run_a, run_b, db, loop, **options))
+    def acheck(
+        self,
+        run_a: Run,
+        run_b: Run,
+        db: BarrierDatabase,
+        **options: Any,  # noqa: ANN401  those of check
+    ) -> Coroutine[Any, Any, RaceReport]:
+        """:meth:`check` for a test that is a coroutine and awaits this: the runs share its loop. ``options`` are the same."""
+        promised = promises.ToAwait("INCIDENT.acheck(…) was called and never awaited: await INCIDENT.acheck(…)")
+        promises.made.append(promised)
+
+        async def check() -> RaceReport:
+            __tracebackhide__ = True
+            promised.begins()
+            return await beside_this_loop(lambda loop: self._check(run_a, run_b, db, loop, **options))
+
+        return check()
 
     def _check(
         self,

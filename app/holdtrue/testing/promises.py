@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -11,6 +12,17 @@ class Promise(Protocol):
     @property
     def forgotten(self) -> str:
         """What to say of it now."""
+
+
+@dataclass
+class ToAwait:
+    """A coroutine that has to be awaited."""
+
+    forgotten: str
+
+    def begins(self) -> None:
+        """Somebody awaits it."""
+        self.forgotten = ""
 
 
 made: list[Promise] = []

@@ -14,7 +14,7 @@ from holdtrue.testing.adapters.reach import NOT_HELD
 from holdtrue.testing.barrier_databases import BarrierDatabase, open_control
 from holdtrue.testing.blocking import Blocking
 from holdtrue.testing.controls import Control
-from holdtrue.testing.hooks import STRAY, Hooks
+from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.judgements import Judged, RaceReport, how_held
 from holdtrue.testing.loops import RaceLoop, of_another_loop
 from holdtrue.testing.plans import Plan, Schedule, held, in_series
@@ -182,7 +182,7 @@ class Race:
         if self.control is None:
             self._learn(hooks)
             if self.expected is not None and played.trouble is None and hooks.has_strays(self.expected):
-                played = replace(played, trouble=Verdict.NOT_REACHED, reason=STRAY)
+                played = replace(played, trouble=Verdict.NOT_REACHED, reason=hooks.stray)
         return played
 
     def _set_back(self) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from holdtrue.testing import complaints
 from holdtrue.testing.blocking import Blocking
 from holdtrue.testing.costs import Event
 from holdtrue.testing.gates import Gate, Stand, TaskGate, ThreadGate, here
@@ -25,12 +26,7 @@ from holdtrue.testing.records import Record
 from holdtrue.testing.statements import Statement, step_outside
 from holdtrue.testing.verdicts import Verdict
 
-LATE = (
-    "party {party} ended while a thread or task that it had started was still at work, before {statement}: "
-    "join the thread, await the task"
-)
 _PATIENCE = 0.05
-POOL_OF_TWO = "give the engine a pool of two or more: no StaticPool, no session joined to an outer transaction"
 
 
 @dataclass
@@ -58,7 +54,7 @@ class StepScheduler:
     # -- called by the hooks, in the parties' threads ---------------------------------------------------------------
 
     def stop_before(
-        self, party: Party, statement: Statement, pid: int | None, connection: int, alone: str = POOL_OF_TWO
+        self, party: Party, statement: Statement, pid: int | None, connection: int, alone: str = ""
     ) -> None:
         """Park the party before a statement or COMMIT until it is chosen; what nobody else could notice just goes on.
 
@@ -71,7 +67,7 @@ class StepScheduler:
             self._park(party, statement)
 
     async def stop_task_before(
-        self, party: Party, statement: Statement, pid: int | None, connection: int, alone: str = POOL_OF_TWO
+        self, party: Party, statement: Statement, pid: int | None, connection: int, alone: str = ""
     ) -> None:
         """The same for the task that runs here; its loop runs on."""
         self._keep_task(party)
@@ -112,11 +108,7 @@ class StepScheduler:
         with self.changed:
             for other in self.parties:
                 if other is not party and connection in other.connections and other.state is not State.FINISHED:
-                    self.complain(
-                        Verdict.SHARED_CONNECTION,
-                        "two parties speak through one connection, so neither can be held while the other moves "
-                        f"({alone or POOL_OF_TWO})",
-                    )
+                    self.complain(Verdict.SHARED_CONNECTION, complaints.shares(alone))
             party.connections.add(connection)
             if pid is not None:
                 party.pids.add(pid)
@@ -186,7 +178,7 @@ class StepScheduler:
             if party.abandoned:
                 return None
             if party.state is State.FINISHED:
-                self.complain(Verdict.NOT_REACHED, LATE.format(party=party.name, statement=statement))
+                self.complain(Verdict.NOT_REACHED, complaints.comes_late(party, statement))
                 return None
             self.record.came(party, Event.STANDS)
             stand = party.come(Stand(statement, gate, here()))
@@ -246,7 +238,7 @@ class StepScheduler:
                 self.record.came(party, Event.GIVES_UP)
                 party.state = State.FINISHED
                 for stand in party.waiting:
-                    self.complain(Verdict.NOT_REACHED, LATE.format(party=party.name, statement=stand.statement))
+                    self.complain(Verdict.NOT_REACHED, complaints.comes_late(party, stand.statement))
                     stand.gate.open()
                 party.waiting.clear()
                 party.kept = frozenset(party.pids)
@@ -344,7 +336,7 @@ class StepScheduler:
         if party.state is State.MOVING and self._is_idle(party):
             party.state = State.STALLED
             if not self.external_lock:
-                self._say_stalled(party)
+                self.complain(*complaints.stands_still(party, self.loop, self.limits.stall))
         return True
 
     def _is_quiet(self, party: Party) -> bool:
@@ -372,26 +364,6 @@ class StepScheduler:
         if party.idle_since is None:
             party.idle_since = now
         return now - party.idle_since > self.limits.stall
-
-    def _say_stalled(self, party: Party) -> None:
-        if party.waits_in_pool():
-            self.complain(
-                Verdict.SHARED_CONNECTION,
-                f"{party.name} waits for a connection that another party holds: the pool has too few "
-                "(give the engine of the test pool_size=2 or more)",
-            )
-            return
-        if party.task is not None and self.loop.is_blocked(self.limits.stall):
-            self.complain(Verdict.STALLED, self.loop.say_blocks(party.name))
-            return
-        where = party.where()
-        self.complain(
-            Verdict.STALLED,
-            f"{party.name} waited outside the database while another party was held"
-            + (f", at {where}" if where else "")
-            + "; a lock inside one process does not protect two (if it waits for a lock that all processes share, "
-            "pass external_lock=True; if it is only slow, limits=Limits(stall=…))",
-        )
 
     def _past_deadline(self) -> bool:
         if time.monotonic() < self._end and not self.loop.stopped:
