@@ -63,8 +63,8 @@ CODE = {
     "    t = threading.Thread(target=duplicate.buggy, args=(db.engine,)); t.start(); t.join()",
     "one_connection": "from racy import duplicate; from sqlalchemy import create_engine\n"
     "    global E; E = globals().get('E') or create_engine(db.url, pool_size=1, max_overflow=0); duplicate.buggy(E)",
-    "elsewhere": "from racy import duplicate; from sqlalchemy import create_engine\n"
-    "    duplicate.buggy(create_engine(db.sqlalchemy_url.set(database='postgres')))",
+    "elsewhere": "from racy import duplicate; from sqlalchemy import create_engine, NullPool\n"
+    "    duplicate.buggy(create_engine(db.sqlalchemy_url.set(database='postgres'), poolclass=NullPool))",
     "left_open": "from racy import duplicate; duplicate.right_lock_parent(db.engine)\n"
     "    from sqlalchemy import text; c = db.engine.connect(); c.execute(text('SELECT * FROM refunds'))\n"
     "    globals().setdefault('OPEN', []).append(c)",
