@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 
+import pymysql
 import pytest
 from django.db import connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -14,6 +15,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from holdtrue.errors import Refused
 from holdtrue.testing import BarrierDatabase, Race, Verdict, race, step
 from racy import schema, shop
+from servers.mariadb import ADMIN, MariadbPrimary
 from servers.postgres import PostgresPrimary
 
 DIALECTS = ("postgresql", "sqlite")
@@ -25,6 +27,30 @@ def databases(postgres_primary: PostgresPrimary) -> Iterator[dict[str, BarrierDa
     yield made
     for one in made.values():
         one.close()
+
+
+@pytest.fixture
+def on_mariadb(mariadb_primary: MariadbPrimary, monkeypatch: pytest.MonkeyPatch) -> Iterator[BarrierDatabase]:
+    """Django speaks to MariaDB through PyMySQL, which stands in for its driver."""
+    for name in ("MySQLdb", "MySQLdb.constants", "MySQLdb.converters", "_mysql"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    pymysql.install_as_MySQLdb()
+    made = BarrierDatabase("mysql", schema.build, lambda: mariadb_primary.url(user=ADMIN))
+    url = made.sqlalchemy_url
+    shop.use(
+        ENGINE="django.db.backends.mysql",
+        NAME=url.database,
+        USER=url.username,
+        PASSWORD=url.password,
+        HOST=url.host,
+        PORT=url.port,
+        OPTIONS={},
+    )
+    yield made
+    shop.use()
+    made.close()
+    for name in [one for one in sys.modules if one.split(".")[0] in ("MySQLdb", "_mysql")]:
+        monkeypatch.delitem(sys.modules, name)
 
 
 @pytest.fixture
@@ -96,6 +122,19 @@ def test_without_a_transaction_each_statement_stands_alone(database: BarrierData
 
 def test_a_lone_statement_is_held_before_its_commit(database: BarrierDatabase) -> None:
     assert two_of(shop.lone_duplicate, database, schema.ONE_SETTLED).play().verdict is Verdict.VIOLATED
+
+
+def test_the_orm_is_held_on_mariadb(on_mariadb: BarrierDatabase) -> None:
+    bug = two_of(shop.duplicate, on_mariadb, schema.ONE_SETTLED).play()
+    assert bug.verdict is Verdict.VIOLATED, bug.show()
+    assert [line.what for line in bug.judged[0].played.lines if line.party == "A"] == [
+        "START",
+        "SELECT refunds",
+        "INSERT refunds",
+        "COMMIT",
+    ]
+    fix = two_of(shop.duplicate_behind_a_lock, on_mariadb, schema.ONE_SETTLED, hold=step(1)).play()
+    assert fix.verdict is Verdict.HELD, fix.show()
 
 
 def test_the_connections_of_a_party_are_closed_when_its_schedule_ends(database: BarrierDatabase) -> None:
