@@ -23,13 +23,12 @@ from holdtrue.model import (
     Outcome,
     Returns,
 )
-from holdtrue.store import open_store
 from holdtrue.testing import BarrierDatabase, BarrierFailed
 from racy import duplicate, schema
-from scenes.promoting import RULE, SAFE, SCRATCH, catalog, incident_of, look, preview, promote, save
+from scenes.promoting import RULE, SAFE, SCRATCH, catalog, incident_of, look, opened_house, preview, promote, save
 from servers.invariants import postgres_config, sqlite_config
 from servers.postgres import FreshDatabase, PostgresPrimary, wait_for_replay
-from stores import Clock, House, entry
+from stores import House
 
 
 @pytest.fixture(autouse=True)
@@ -40,12 +39,8 @@ def _scratch_server(postgres_primary: PostgresPrimary) -> None:
 
 @pytest.fixture
 def house(sqlite_url: str) -> Iterator[House]:
-    clock = Clock()
-    store = open_store(sqlite_url, clock=clock)
-    made = House(store, clock, sqlite_url)
-    made.install(entry(RULE.name))
-    yield made
-    store.close()
+    with opened_house(sqlite_url) as made:
+        yield made
 
 
 @pytest.fixture

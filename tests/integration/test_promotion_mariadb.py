@@ -15,13 +15,12 @@ from sqlalchemy import make_url
 
 from holdtrue.databases import Databases
 from holdtrue.model import BaseRows, Invariant, Ticket
-from holdtrue.store import open_store
 from holdtrue.testing import BarrierDatabase, BarrierFailed, schema_from_sql_file
 from racy import duplicate, schema
-from scenes.promoting import RULE, SCRATCH, catalog, incident_of, look, promote, save
+from scenes.promoting import RULE, SCRATCH, catalog, incident_of, look, opened_house, promote, save
 from servers.invariants import mysql_config
 from servers.mariadb import ADMIN, FreshMariadb, MariadbPrimary
-from stores import Clock, House, entry
+from stores import House
 
 ZONE = "Asia/Kathmandu"
 TYPES = {
@@ -62,11 +61,8 @@ def quoted(name: str) -> str:
 
 @pytest.fixture
 def house(sqlite_url: str) -> Iterator[House]:
-    store = open_store(sqlite_url, clock=(clock := Clock()))
-    made = House(store, clock, sqlite_url)
-    made.install(entry(RULE.name))
-    yield made
-    store.close()
+    with opened_house(sqlite_url) as made:
+        yield made
 
 
 @pytest.fixture

@@ -16,19 +16,15 @@ from holdtrue.catalog import inspect_sql
 from holdtrue.databases import Databases
 from holdtrue.errors import PromotionRefused
 from holdtrue.model import BaseRows, Dialect, Invariant, States
-from holdtrue.store import open_store
-from scenes.promoting import RULE, catalog, look, promote, save
+from scenes.promoting import RULE, catalog, look, opened_house, promote, save
 from servers.invariants import sqlite_config
-from stores import Clock, House, entry
+from stores import House
 
 
 @pytest.fixture
 def house(sqlite_url: str) -> Iterator[House]:
-    store = open_store(sqlite_url, clock=(clock := Clock()))
-    made = House(store, clock, sqlite_url)
-    made.install(entry(RULE.name))
-    yield made
-    store.close()
+    with opened_house(sqlite_url) as made:
+        yield made
 
 
 class Ticketed:

@@ -17,12 +17,11 @@ from holdtrue.databases import Databases
 from holdtrue.errors import PromotionRefused
 from holdtrue.model import BaseRows, DatabaseConfig, Incident, Invariant, TableRows
 from holdtrue.rehearsal import Finding, IncidentRehearsal, Rehearsed
-from holdtrue.store import open_store
 from racy import schema
-from scenes.promoting import RULE, catalog, look, preview, promote, save
+from scenes.promoting import RULE, catalog, look, opened_house, preview, promote, save
 from servers.invariants import postgres_config, sqlite_config
 from servers.postgres import PostgresPrimary
-from stores import Clock, House, entry
+from stores import House
 
 REFUND = ("id", "dispute_id", "amount_eur", "state")
 ACCOUNTS = TableRows("accounts", ("id", "credit_balance_eur", "version"), (("acc_1", "0.00", "0"),))
@@ -184,12 +183,8 @@ def test_a_schema_of_sqlite_reaches_no_other_file(tmp_path: Path) -> None:
 
 @pytest.fixture
 def house(sqlite_url: str) -> Iterator[House]:
-    clock = Clock()
-    store = open_store(sqlite_url, clock=clock)
-    made = House(store, clock, sqlite_url)
-    made.install(entry(RULE.name))
-    yield made
-    store.close()
+    with opened_house(sqlite_url) as made:
+        yield made
 
 
 def alert_of(

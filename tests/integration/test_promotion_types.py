@@ -13,15 +13,15 @@ import pytest
 
 from holdtrue.databases import Databases
 from holdtrue.model import BaseRows, Incident
-from holdtrue.store import open_store
 from holdtrue.testing import BarrierDatabase
-from scenes.promoting import RULE, SCRATCH, catalog, incident_of, look, promote, save
+from scenes.promoting import RULE, SCRATCH, catalog, incident_of, look, opened_house, promote, save
 from servers.invariants import postgres_config, sqlite_config
 from servers.postgres import FreshDatabase, PostgresPrimary
-from stores import Clock, House, entry
+from stores import House
 
 HOSTILE = "E'\\'\"\\\\ %s %(x)s :x $$ \\u2028 \\U0001F4A5 \\t\\n\\r \\x01 NULL'"
 PREPARING = (
+    "CREATE SCHEMA aside",
     "CREATE EXTENSION hstore",
     "CREATE EXTENSION citext",
     'CREATE SCHEMA "odd "" schema"',
@@ -114,11 +114,8 @@ def quoted(name: str) -> str:
 
 @pytest.fixture
 def house(sqlite_url: str) -> Iterator[House]:
-    store = open_store(sqlite_url, clock=(clock := Clock()))
-    made = House(store, clock, sqlite_url)
-    made.install(entry(RULE.name))
-    yield made
-    store.close()
+    with opened_house(sqlite_url) as made:
+        yield made
 
 
 def text_of(connection: psycopg.Connection[tuple[object, ...]], extra: str = "") -> list[tuple[object, ...]]:
@@ -136,8 +133,10 @@ def test_a_value_of_every_postgresql_type_is_loaded_as_it_was(
     postgres_database.execute(
         [
             *PREPARING,
+            "CREATE SEQUENCE aside.numbers",
             f"CREATE TABLE {quoted(TABLE)} (id int PRIMARY KEY, broken boolean NOT NULL, {columns})",
             f'ALTER TABLE {quoted(TABLE)} ADD "made by the server" int GENERATED ALWAYS AS (id * 2) STORED',
+            f"ALTER TABLE {quoted(TABLE)} ADD counted bigint DEFAULT nextval('aside.numbers')",
         ]
     )
     databases = Databases(environ={})
@@ -146,7 +145,7 @@ def test_a_value_of_every_postgresql_type_is_loaded_as_it_was(
         RULE,
         sql=f"SELECT broken::text AS kind, count(*) AS n FROM {quoted(TABLE)} WHERE broken GROUP BY broken HAVING count(*) > 2",
         key=("kind",),
-        columns=frozenset({"kind", "n", *(f"{TABLE}.{name}" for name in ("id", "broken", *NAMES.values()))}),
+        columns=frozenset({"kind", "n", *(f"{TABLE}.{name}" for name in ("id", "broken", "counted", *NAMES.values()))}),
         base_rows=(BaseRows(quoted(TABLE), (("broken", "kind"),)),),
     )
     save(house, look(databases, rule))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +23,11 @@ from holdtrue.model import (
 )
 from holdtrue.rehearsal import IncidentRehearsal
 from holdtrue.scaffolding import Extra
+from holdtrue.store import open_store
 from holdtrue.testing import load_incident
 from racy import schema
 from servers.invariants import ask, postgres_config
-from stores import DATABASE, House, invariant
+from stores import DATABASE, Clock, House, entry, invariant
 
 SCRATCH: dict[str, str] = {}
 """Where exports are tried: a test that needs PostgreSQL names its server here."""
@@ -76,6 +79,17 @@ def save(house: House, examined: Examined) -> int:
     house.clock.now = max(house.clock.now, claim.due_at) + (claim.lease_until - house.clock.now) * 60
     alerts = house.store.alerts.find_open(RULE.name)
     return alerts[0].id if alerts else 0
+
+
+@contextmanager
+def opened_house(url: str) -> Iterator[House]:
+    """A store with one entry, that of the rule."""
+    clock = Clock()
+    store = open_store(url, clock=clock)
+    made = House(store, clock, url)
+    made.install(entry(RULE.name))
+    yield made
+    store.close()
 
 
 def promote(house: House, catalog: Catalog, alert: int, *, by: str, draft: str = "") -> Ticket:

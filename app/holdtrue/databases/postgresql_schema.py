@@ -167,10 +167,15 @@ _INDEXES = """SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class
  AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid AND k.contype IN ('p', 'u', 'x'))
  ORDER BY c.relname"""
 
-_SEQUENCES = """SELECT quote_ident(n.nspname) || '.' || quote_ident(s.relname), n.nspname
- FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S' JOIN pg_namespace n ON n.oid = s.relnamespace
- WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = $1::oid AND d.deptype = 'a'
- ORDER BY s.relname"""
+# Owned ones, and those that a default names without the table's owning them; an identity brings its own.
+_SEQUENCES = """SELECT DISTINCT quote_ident(n.nspname) || '.' || quote_ident(s.relname), n.nspname
+ FROM pg_class s JOIN pg_namespace n ON n.oid = s.relnamespace JOIN pg_depend d ON true
+ WHERE s.relkind = 'S' AND (
+  (d.classid = 'pg_class'::regclass AND d.objid = s.oid AND d.refclassid = 'pg_class'::regclass AND d.refobjid = $1::oid
+   AND d.deptype = 'a')
+  OR (d.classid = 'pg_attrdef'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = s.oid
+   AND d.objid IN (SELECT f.oid FROM pg_attrdef f WHERE f.adrelid = $1::oid)))
+ ORDER BY 1"""
 
 _LEFT_OUT = """SELECT 'trigger ' || t.tgname || ' on ' || c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
   WHERE t.tgrelid = $1::oid AND NOT t.tgisinternal
@@ -227,9 +232,9 @@ def _describe(asking: Asking, tables: tuple[Table, ...], within: timedelta) -> t
     captured = {table.oid for table in tables}
     for table in tables:
         oid = str(table.oid)
-        sequences += [
-            f"CREATE SEQUENCE {name};" for name, _ in asking.query(_SEQUENCES, [oid], limit=_ROWS, within=within)
-        ]
+        found = asking.query(_SEQUENCES, [oid], limit=_ROWS, within=within)
+        sequences += [line for name, _ in found if (line := f"CREATE SEQUENCE {name};") not in sequences]
+        schemas |= {quote(schema or "") for _, schema in found}
         lines = _columns(asking.query(_FULL_COLUMNS, [oid], limit=_ROWS, within=within))
         for name, kind, definition, parent in asking.query(_CONSTRAINTS, [oid], limit=_ROWS, within=within):
             clause = f"CONSTRAINT {quote(name or '')} {definition}"

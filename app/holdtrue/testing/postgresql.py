@@ -44,6 +44,17 @@ FROM pg_catalog.pg_attribute a WHERE a.attrelid = %s::int8::oid AND a.attnum > 0
 _REFERENCES = (
     "SELECT conrelid::int8, confrelid::int8 FROM pg_catalog.pg_constraint WHERE contype = 'f' AND conrelid <> confrelid"
 )
+# Owned by a column, made for its identity, or named by its default without being owned.
+_COUNTERS = """
+SELECT DISTINCT a.attname, s.oid::regclass::text
+FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class s ON s.relkind = 'S' JOIN pg_catalog.pg_depend d ON true
+LEFT JOIN pg_catalog.pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum
+WHERE a.attrelid = %s::int8::oid AND a.attnum > 0 AND NOT a.attisdropped AND (
+  (d.classid = 'pg_class'::regclass AND d.objid = s.oid AND d.refclassid = 'pg_class'::regclass
+   AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.deptype IN ('a', 'i'))
+  OR (d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid AND d.refclassid = 'pg_class'::regclass AND d.refobjid = s.oid))
+ORDER BY 1
+"""
 _SEQUENCES = (
     "SELECT schemaname, sequencename, last_value, start_value FROM pg_catalog.pg_sequences "
     f"WHERE schemaname NOT IN ({_OURS})"
@@ -294,14 +305,15 @@ class PostgresControl:
 
     def _advance_sequences(self, table: _Table) -> None:
         """Without this the code's first INSERT meets a key that the loaded rows hold."""
-        for column in self._columns(table.oid):
-            row = self._connection.execute(
-                "SELECT pg_get_serial_sequence(%s, %s)", (table.quoted, column.name)
-            ).fetchone()
-            if row is not None and row[0] is not None:
-                largest = f"SELECT max({_quoted(column.name)}) FROM {table.quoted}"
-                text = f"SELECT setval(%s::text::regclass, greatest(({_escaped(largest)}), 0) + 1, false)"
-                self._connection.execute(text.encode(), (row[0],))
+        for name, sequence in self._connection.execute(_COUNTERS, (table.oid,)).fetchall():
+            largest = f"SELECT max({_quoted(name)}) FROM {table.quoted}"
+            # Never back: two tables may share one.
+            reached = "CASE WHEN is_called THEN last_value + 1 ELSE last_value END"
+            self._connection.execute(
+                f"SELECT setval(%s::text::regclass, greatest(({_escaped(largest)}) + 1, {reached}), false)"
+                f" FROM {_escaped(sequence)}".encode(),
+                (sequence,),
+            )
 
 
 def connect(url: str) -> psycopg.Connection[Any]:
