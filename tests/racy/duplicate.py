@@ -108,12 +108,3 @@ def wrong_thread_lock(engine: Engine) -> None:
 
 
 NEEDS_UNIQUE = frozenset({right_unique_index, right_on_conflict})
-RIGHT = (right_lock_parent, right_unique_index, right_on_conflict, right_serializable, right_advisory_lock)
-WRONG = (
-    buggy,
-    wrong_not_exists,
-    wrong_for_update_of_absent_rows,
-    wrong_repeatable_read,
-    wrong_sleep,
-    wrong_lock_in_an_earlier_transaction,
-)

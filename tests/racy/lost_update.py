@@ -68,13 +68,3 @@ def wrong_lock_released_early(engine: Engine) -> None:
     with engine.begin() as connection:
         connection.execute(text(WRITE), {**ACCOUNT, "b": balance + Decimal(50)})
         connection.execute(text(LOG), ACCOUNT)
-
-
-RIGHT = (
-    right_for_update,
-    right_atomic_update,
-    right_compare_and_set,
-    right_repeatable_read_with_retry,
-    right_serializable,
-)
-WRONG = (buggy, wrong_lock_released_early)
