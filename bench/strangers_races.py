@@ -1,6 +1,6 @@
 """Measure how often each race of tests/strangers is met by a plain barrier, and how often by its barrier test.
 
-    python bench/strangers_races.py [--tries 100] [--repeats 20] [--processes 5] [--only boxoffice]
+    python bench/strangers_races.py [--tries 100] [--repeats 20] [--processes 5] [--only boxoffice] [--code unique_index]
 
 First, what people write today: two threads wait at a ``threading.Barrier(2)`` and then call the service over HTTP; and the
 same with the second call 5 ms later. Then the incident is found on the replica, promoted and wired, and its test is played
@@ -69,7 +69,7 @@ def measure(story: Story, database: FreshDatabase, folder: Path, asked: argparse
         with stranger.watched() as watching:
             quarrel(stranger, client, subjects[2 * asked.tries :])
             incident = watching.promoted()
-        for later in (0.0, LATER):
+        for later in (0.0, LATER) if asked.tries else ():
             mine = subjects[: asked.tries] if later else subjects[asked.tries : 2 * asked.tries]
             how = f"second call {later * 1000:g} ms later" if later else "threading.Barrier(2) before two HTTP calls"
             print(
@@ -79,6 +79,8 @@ def measure(story: Story, database: FreshDatabase, folder: Path, asked: argparse
     sure = True
     for fix in ("", *story.fixes):
         name = fix or "as it was"
+        if asked.code not in ("", name):
+            continue
         if fix:
             with stranger.mended(fix):
                 played, fresh = stranger.play(asked.repeats), processes(stranger, asked.processes)
@@ -99,6 +101,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--only", default="")
+    parser.add_argument("--code", default="", help="a fix, or 'as it was': play this one alone")
     asked = parser.parse_args()
     primary = PostgresPrimary(settings={"track_commit_timestamp": "on"})
     sure = True

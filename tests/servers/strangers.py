@@ -129,7 +129,7 @@ class Stranger:
             capture_output=True,
             text=True,
             check=False,
-            timeout=110,
+            timeout=60 + 20 * times,
         )
         assert done.returncode in (0, 1), done.stdout + done.stderr
         return read(report)
