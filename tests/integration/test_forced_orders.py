@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, event, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from holdtrue.errors import Refused
@@ -256,3 +256,19 @@ def test_an_order_that_is_forgotten_fails_its_test(tmp_path: Path) -> None:
     assert "2 failed" in done.stdout
     assert "never played: call .run(…)" in done.stdout
     assert "call .assert_reached()" in done.stdout
+
+
+def test_on_sqlite_the_wait_of_a_fix_is_said_to_be_inferred(tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'shop.db'}", connect_args={"isolation_level": None})
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    with engine.begin() as connection:
+        for statement in (*schema.SQLITE.split(";"), *schema.ROWS):
+            if statement.strip():
+                connection.exec_driver_sql(statement)
+    try:
+        order = force_order(*OVERLAP)
+        order.run(A=lambda: duplicate.buggy(engine), B=lambda: duplicate.buggy(engine))
+    finally:
+        engine.dispose()
+    order.assert_reached()
+    assert "B  waits for A (inferred)" in order.show()

@@ -42,7 +42,11 @@ class LearnedBlocking:
     def waits(self, parties: Sequence[Party]) -> Mapping[str, str]:
         """See :class:`holdtrue.testing.blocking.Blocking`."""
         asks = self._learn()
-        return asks.waits(parties) if asks is not None else {}
+        if asks is None:
+            return {}
+        edges = asks.waits(parties)
+        self.inferred = asks.inferred  # of this answer: some engines know of some locks only
+        return edges
 
     def is_busy(self, party: Party) -> bool:
         """See :class:`holdtrue.testing.blocking.Blocking`."""
@@ -69,7 +73,6 @@ class LearnedBlocking:
         if self._asks is None and self.seen:
             self._control = open_control(self.seen[0])
             self._asks = self._control.blocking()
-            self.inferred = self._asks.inferred
         return self._asks
 
 
