@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
@@ -11,9 +12,10 @@ import pytest
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.pool import StaticPool
 
-from holdtrue.errors import SettingsRefused
+from holdtrue.errors import Refused, SettingsRefused
 from holdtrue.testing import BarrierDatabase, LeftOpen, Limits, RaceReport, Verdict, race, step
 from holdtrue.testing.barrier_databases import BarrierServer
+from holdtrue.testing.parties import Party, State
 from racy import duplicate, lost_update, schema
 from racy.raw import Raw
 from servers.mariadb import ADMIN, MariadbPrimary
@@ -115,6 +117,29 @@ def test_a_deadlock_has_its_victim_at_once_and_the_rule_alone_judges(database: B
     report = two_of(lambda: duplicate.wrong_for_update_of_absent_rows(database.engine), database, schema.ONE_SETTLED)
     assert report.verdict is Verdict.HELD, report.show()
     assert any("OperationalError (40001)" in one.played.conflicts for one in report.judged)
+
+
+def test_who_is_waited_for_is_found_though_the_view_was_read_a_moment_before(database: BarrierDatabase) -> None:
+    """Whoever asks it again and again sees the old answer for ever: it is refreshed where nobody read it for 0.1 s."""
+    raw = raw_on(database)
+    blocking = database.control.blocking()
+    with closing(raw.open()) as one, closing(raw.open()) as other:
+        parties = [Party(name, lambda: None, State.MOVING) for name in "AB"]
+        for party, connection in zip(parties, (one, other), strict=True):
+            party.pids.add(connection.thread_id())
+        one.cursor().execute("SELECT * FROM accounts FOR UPDATE")
+        waiting = threading.Thread(target=other.cursor().execute, args=("SELECT * FROM accounts FOR UPDATE",))
+        database.control.ask("SELECT * FROM information_schema.innodb_trx")
+        waiting.start()
+        try:
+            end = time.monotonic() + 5
+            while not (found := blocking.waits(parties)) and time.monotonic() < end:
+                waiting.join(0.002)
+        finally:
+            one.rollback()
+            waiting.join()
+    assert found == {"B": "A"}
+    assert not blocking.inferred
 
 
 def test_a_wait_for_a_table_s_definition_is_a_guess_and_says_so(database: BarrierDatabase) -> None:
@@ -242,6 +267,11 @@ def test_a_login_that_may_not_see_who_waits_is_told_what_to_grant(
         engine.dispose()
         mariadb_primary.execute("DROP USER barrier")
     assert found.value.remedy == "GRANT PROCESS ON *.* TO it"
+
+
+def test_there_is_no_asynchronous_engine_that_was_never_tried(database: BarrierDatabase) -> None:
+    with pytest.raises(Refused, match="no asynchronous engine on MariaDB"):
+        _ = database.async_engine
 
 
 def test_a_server_has_to_be_named() -> None:

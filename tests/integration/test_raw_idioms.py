@@ -255,16 +255,16 @@ class Lent:
 
 def test_a_pool_that_no_adapter_knows_may_hand_a_connection_on(database: BarrierDatabase) -> None:
     pool = psycopg2.pool.ThreadedConnectionPool(0, 2, database.libpq_url)
+    pool.minconn = 1  # it keeps one, but opens it only when it is asked
 
     class Borrowed(Lent):
         def close(self) -> None:
             pool.putconn(self._connection)
 
-    raw = Raw(lambda: Borrowed(pool.getconn()))
-
     def twice() -> None:
-        raw.atomic_update()
-        raw.duplicate()
+        """Held in its second half, which needs nothing of the pool: there the other party finds the connection of the first."""
+        Raw(lambda: Borrowed(pool.getconn())).atomic_update()
+        Raw(lambda: psycopg.connect(database.libpq_url)).duplicate()
 
     try:
         assert two_of(twice, database).verdict is Verdict.VIOLATED

@@ -87,11 +87,19 @@ class BarrierDatabase:
         """An asynchronous engine of this database, through psycopg or aiosqlite.
 
         It keeps no connection, so it belongs to no event loop: one that seeds and one that races may both use it.
+
+        Raises:
+            Refused: on MariaDB and MySQL, where no asynchronous driver has been tried.
         """
         if self._async_engine is None:
             from sqlalchemy.ext.asyncio import create_async_engine  # only a test of coroutines needs it
             from sqlalchemy.pool import NullPool
 
+            if self.dialect == "mysql":
+                raise Refused(
+                    "barrier_db has no asynchronous engine on MariaDB and MySQL",
+                    remedy='make one with your own driver: create_async_engine(barrier_db.url_for("asyncmy"))',
+                )
             driver = "aiosqlite" if self.dialect == "sqlite" else "psycopg"
             self._async_engine = create_async_engine(self.url_for(driver), poolclass=NullPool)
         return self._async_engine
