@@ -117,6 +117,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         primary.remove()
 
 
+@pytest.mark.timeout(300)
 def test_from_a_race_on_the_primary_to_a_barrier_test_and_its_fix(world: World) -> None:
     """Semantics 0, 3.2, 4.4, 6, 7.2, 9.1 to 9.5, 10 and 11.1, from the outside."""
     env = {
