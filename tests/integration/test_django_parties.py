@@ -34,6 +34,7 @@ def on_mariadb(mariadb_primary: MariadbPrimary, monkeypatch: pytest.MonkeyPatch)
     """Django speaks to MariaDB through PyMySQL, which stands in for its driver."""
     for name in ("MySQLdb", "MySQLdb.constants", "MySQLdb.converters", "_mysql"):
         monkeypatch.delitem(sys.modules, name, raising=False)
+    own = dict(vars(pymysql))
     pymysql.install_as_MySQLdb()
     made = BarrierDatabase("mysql", schema.build, lambda: mariadb_primary.url(user=ADMIN))
     url = made.sqlalchemy_url
@@ -50,7 +51,8 @@ def on_mariadb(mariadb_primary: MariadbPrimary, monkeypatch: pytest.MonkeyPatch)
     shop.use()
     made.close()
     for name in [one for one in sys.modules if one.split(".")[0] in ("MySQLdb", "_mysql")]:
-        monkeypatch.delitem(sys.modules, name)
+        del sys.modules[name]
+    vars(pymysql).update(own)  # imported under its other name it has put twins of its modules in their place
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ class MariadbControl:
         Raises:
             LeftOpen: a transaction of the code under test still holds a table.
         """
-        import pymysql  # the driver is there: we are connected
+        from pymysql.err import MySQLError  # the driver is there: we are connected
 
         try:
             tables = self._tables.all()
@@ -81,7 +81,7 @@ class MariadbControl:
                     self._run(f"INSERT INTO {quoted(table.name)} ({names}) SELECT {names} FROM {copy}")
                 self._run("COMMIT")
             self._turn_back(self._tables.all())
-        except pymysql.err.MySQLError as error:
+        except MySQLError as error:
             if number_of(error) != LOCK_TIMEOUT:
                 raise
             self._run("ROLLBACK")
@@ -91,7 +91,7 @@ class MariadbControl:
 
     def put(self, tables: Sequence[TableRows], *, shift_from: str = "") -> Refusal | None:
         """Load rows, all or none; see :class:`holdtrue.testing.controls.Control`."""
-        import pymysql  # the driver is there: we are connected
+        from pymysql.err import MySQLError  # the driver is there: we are connected
 
         known = {one.name: one for one in self._tables.all()}
         targets = {one.table: _find(one.table, known) for one in tables}
@@ -116,7 +116,7 @@ class MariadbControl:
                 # They are all there now, whatever their order: only here can a key be missed.
                 refusal = self._unmet(set(targets.values()))
                 self._run("COMMIT" if refusal is None else "ROLLBACK")
-            except pymysql.err.MySQLError as error:
+            except MySQLError as error:
                 self._run("ROLLBACK")
                 return _refused(error, table, given)
         return refusal
@@ -127,11 +127,11 @@ class MariadbControl:
         Raises:
             BadSeed: the text does not run on this schema.
         """
-        import pymysql  # the driver is there: we are connected
+        from pymysql.err import MySQLError  # the driver is there: we are connected
 
         try:
             return list(run(self._asking, sql))
-        except pymysql.err.MySQLError as error:
+        except MySQLError as error:
             raise BadSeed(f"the invariant's text does not run on this schema (error {number_of(error)})") from error
 
     def content(self, tables: Sequence[str]) -> str:
@@ -157,6 +157,7 @@ class MariadbControl:
         if self._blocking is None:
             connection = connect(self._url)
             self._blocking = MariadbBlocking(connection, is_mariadb="MariaDB" in connection.get_server_info())
+            self._blocking.check()
         return self._blocking
 
     def close(self) -> None:
@@ -170,7 +171,7 @@ class MariadbControl:
     def _put_row(
         self, table: str, columns: Mapping[str, MariadbColumn], cells: Mapping[str, str | None], shift_from: str
     ) -> None:
-        import pymysql  # the driver is there: we are connected
+        from pymysql.err import IntegrityError  # the driver is there: we are connected
 
         names = [name for name in cells if not columns[name].generated]
         values: list[object] = []
@@ -185,7 +186,7 @@ class MariadbControl:
         )
         try:
             self._run(text, values)
-        except pymysql.err.IntegrityError as error:
+        except IntegrityError as error:
             if number_of(error) != _DUPLICATE or _key_of(error) != "PRIMARY":
                 raise
             # Only now: as a clause of the first try it would put rows in the place of others that a unique key refuses.

@@ -79,6 +79,14 @@ class MariadbBlocking:
         self._read = 0.0
         self._gap = FRESH_AFTER
 
+    def check(self) -> None:
+        """See that the login may ask.
+
+        Raises:
+            SettingsRefused: it may not.
+        """
+        self._monitor()
+
     def waits(self, parties: Sequence[Party]) -> Mapping[str, str]:
         """Which party waits for which, over any session in between.
 
@@ -110,10 +118,10 @@ class MariadbBlocking:
 
     def cancel(self, party: Party) -> None:
         """Cancel what the party's sessions do."""
-        import pymysql  # the driver is there: we are connected
+        from pymysql.err import MySQLError  # the driver is there: we are connected
 
         for pid in list(party.pids):
-            with suppress(pymysql.err.MySQLError):  # it is gone already
+            with suppress(MySQLError):  # it is gone already
                 run(self._connection, f"KILL QUERY {int(pid)}")
 
     def has_left_open(self, party: Party) -> bool:
@@ -188,11 +196,11 @@ class MariadbBlocking:
         return {other for other in owner if owner[other] != owner[pid]}
 
     def _monitor(self) -> dict[int, Standing]:
-        import pymysql  # the driver is there: we are connected
+        from pymysql.err import MySQLError  # the driver is there: we are connected
 
         try:
             rows = run(self._connection, "SHOW ENGINE INNODB STATUS")
-        except pymysql.err.MySQLError as error:
+        except MySQLError as error:
             if number_of(error) not in DENIED:
                 raise
             raise SettingsRefused(

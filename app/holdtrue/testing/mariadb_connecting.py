@@ -85,7 +85,7 @@ def make_database(server: URL, name: str, *, variable: str) -> None:
     Raises:
         SettingsRefused: the server does not answer, or the login may not do this.
     """
-    import pymysql  # the driver is there, or connect() says that it is not
+    from pymysql.err import MySQLError  # the driver is there, or connect() says that it is not
 
     try:
         connection = connect(server.set(database=""))
@@ -93,7 +93,7 @@ def make_database(server: URL, name: str, *, variable: str) -> None:
             run(connection, f"CREATE DATABASE {quoted(name)} CHARACTER SET utf8mb4")
         finally:
             connection.close()
-    except pymysql.err.MySQLError as error:
+    except MySQLError as error:
         if number_of(error) in DENIED:
             raise SettingsRefused(
                 f"the login of {variable} may not create databases",

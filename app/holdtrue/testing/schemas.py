@@ -68,13 +68,13 @@ class SqlFileSchema:
 
     def _in_mysql(self, text: str, url: URL) -> None:
         __tracebackhide__ = True
-        import pymysql  # only for this engine
+        from pymysql.err import MySQLError  # only for this engine
 
         from holdtrue.testing.mariadb_connecting import run_script
 
         try:
             run_script(url, text)
-        except pymysql.err.MySQLError as error:
+        except MySQLError as error:
             raise not_built(
                 f"schema_from_sql_file: the server refused {self.path.name}",
                 error,
