@@ -6,8 +6,10 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import create_engine, event, text
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -256,6 +258,15 @@ def test_an_order_that_is_forgotten_fails_its_test(tmp_path: Path) -> None:
     assert "2 failed" in done.stdout
     assert "never played: call .run(…)" in done.stdout
     assert "call .assert_reached()" in done.stdout
+
+
+def test_a_party_that_is_nothing_but_one_call_of_a_driver_is_held_too(database: BarrierDatabase) -> None:
+    with psycopg.connect(database.libpq_url, autocommit=True) as connection:
+        write_one = partial(connection.execute, duplicate.INSERT.replace(":d", "'dsp_1'"))
+        order = force_order("reader: SELECT refunds", "writer: INSERT refunds")
+        results = order.run(writer=write_one, reader=lambda: settled(database))
+    order.assert_reached()
+    assert results["reader"] == 0
 
 
 def test_on_sqlite_the_wait_of_a_fix_is_said_to_be_inferred(tmp_path: Path) -> None:

@@ -12,7 +12,12 @@ from typing import Any
 _ABOVE = ("sqlalchemy", "django.db", "aiosqlite", "holdtrue.testing")
 _PASSED = ("holdtrue.testing.adapters", "contextlib")  # a ``with`` block of a driver ends in the standard library
 # They call the parties: a party may be nothing but one call of a driver.
-_CALLERS = ("holdtrue.testing.loops", "holdtrue.testing.steps")
+_CALLERS = (
+    "holdtrue.testing.loops",
+    "holdtrue.testing.steps",
+    "holdtrue.testing.forced",
+    "holdtrue.testing.late_effects",
+)
 _ABSENT = object()
 
 
