@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from holdtrue.alerting import acknowledge, review
@@ -331,6 +332,41 @@ def test_instances_that_claim_at_once_tell_of_a_database_in_one_message(
     finally:
         for store in others:
             store.close()
+        service.close()
+
+
+@pytest.mark.parametrize(("kind", "told_before"), [(bot, 3), (bot, 2), (hook, 3)])
+def test_what_is_being_saved_meanwhile_stands_in_the_message_as_unchecked(
+    tmp_path: Path,
+    postgres_url: str,
+    slack: SlackStub,
+    kind: Callable[[SlackStub], Notifier],
+    told_before: int,
+) -> None:
+    """On a PostgreSQL store: another transaction holds what is unchecked and has something to tell, just now or ever."""
+    service = Service(tmp_path, MANY[:3], {"oncall": kind(slack)}, lease=30, store_url=postgres_url)
+    try:
+        service.clock.forward(7200)
+        unchecked(service, *MANY[:told_before])
+        deliver(service)
+        service.clock.forward(400)
+        unchecked(service, *MANY[told_before:3])
+        first, *others = sorted(service.store.alerts.list(limit=99), key=lambda one: one.id)
+        for one in others[: told_before - 1]:
+            service.store.alerts.step(
+                one.id, lambda at, now: acknowledge(at, "alice", "alice", now), ("oncall",), "alice", "ack"
+            )
+        service.run(first.invariant, outcome=Outcome.HELD)
+        with psycopg.connect(postgres_url) as saving:
+            held = [one.id for one in others]
+            saving.execute("UPDATE episodes SET severity = severity WHERE id = ANY(%s)", (held,))
+            assert deliver(service) == 1
+            assert slack.conversation()[-1].seen.startswith("⚫ payments: 2 unchecked, 1 looked at again")
+        # What was left is told in the next round.
+        assert deliver(service) == 2
+        assert slack.conversation()[-1].seen.startswith("⚫ payments: 2 unchecked")
+        assert {one.split()[1] for one in service.states()} == {"sent"}
+    finally:
         service.close()
 
 

@@ -96,7 +96,9 @@ class Outbox:
             if len(due.all) == 1:
                 claimed += found
                 continue
-            beside = tuple(self._newest_told(connection, notifier, due.beside))
+            # Another transaction may hold some of what is due, and they wait for the next round: they stand in the message.
+            left = set(due.claims) - {one.episode.id for one in found}
+            beside = tuple(self._newest_told(connection, notifier, (*left, *due.beside)))
             claimed += [
                 replace(one, dark=one.episode.database, aloud=due.aloud, beside=beside, thread=due.thread)
                 for one in _sharing(found)
@@ -197,16 +199,13 @@ class Outbox:
         return sorted(owed, key=lambda one: (one.message.owed_at, one.message.id))
 
     def _newest_told(self, connection: Connection, notifier: str, episode_ids: Sequence[int]) -> list[OwedMessage]:
-        """These episodes, with what was told of each last."""
+        """These episodes, with what was told of each last; with what is owed, if nothing was told yet."""
         if not episode_ids:
             return []
+        sent = case((messages.c.state == MessageState.SENT.value, messages.c.id))
         newest = (
-            select(func.max(messages.c.id))
-            .where(
-                messages.c.notifier == notifier,
-                messages.c.state == MessageState.SENT.value,
-                among(messages.c.episode_id, episode_ids),
-            )
+            select(func.coalesce(func.max(sent), func.max(messages.c.id)))
+            .where(messages.c.notifier == notifier, among(messages.c.episode_id, episode_ids))
             .group_by(messages.c.episode_id)
         )
         ids = connection.execute(newest).scalars().all()
