@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdtrue.model import CANARY_OWNER, Invariant, Labels, Route, ServiceConfig, matches
+from holdtrue.model import Invariant, Labels, Route, ServiceConfig, is_canary, matches
 
 
 class WhyTold(StrEnum):
@@ -68,7 +68,7 @@ def routed(routes: Sequence[Route], everybody: Sequence[str], labels: Labels) ->
 
 def routed_by(config: ServiceConfig, labels: Labels) -> Routed:
     """Who is told by this configuration; the canary has a route of its own (semantics 7.7)."""
-    if labels.owner == CANARY_OWNER:
+    if is_canary(labels.name, labels.owner):
         # One that has left the catalog tells nobody new: who was told of its episode hears of the end all the same.
         return Routed(WhyTold.CANARY, config.canary.notify if config.canary is not None else ())
     return routed(config.routes, [one.name for one in config.messengers], labels)

@@ -10,7 +10,6 @@ from enum import StrEnum
 from holdtrue.alerting.episodes import Steps
 from holdtrue.errors import Refused
 from holdtrue.model import (
-    CANARY_OWNER,
     AlertState,
     Catalog,
     Change,
@@ -24,6 +23,7 @@ from holdtrue.model import (
     Silence,
     Subject,
     Telling,
+    is_canary,
     matches,
     show_moment,
 )
@@ -107,7 +107,7 @@ def silenced_by(silences: Iterable[Silence], labels: Labels, now: datetime) -> S
 
     None withholds the canary's, which page nobody: a silence of everything would leave nothing proven.
     """
-    if labels.owner == CANARY_OWNER:
+    if is_canary(labels.name, labels.owner):
         return None
     found = [one for one in silences if is_in_force(one, now) and matches(one.matchers, labels)]
     return max(found, key=lambda one: (one.ends_at, one.id), default=None)

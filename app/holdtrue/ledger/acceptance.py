@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from holdtrue.model import CANARY_OWNER, AcceptedKeys, Invariant, Returns, Standing
+from holdtrue.model import AcceptedKeys, Invariant, Returns, Standing, is_canary
 
 
 class Covered(NamedTuple):
@@ -46,7 +46,7 @@ def why_not(
 ) -> NotAccepted | None:
     """Why the ``present`` keys cannot be taken as a baseline; None if they can (semantics 4.2, 5.4)."""
     name = invariant.name
-    if invariant.owner == CANARY_OWNER:
+    if is_canary(name, invariant.owner):
         return NotAccepted(f"{name} is broken and mended by Holdtrue itself", "it is mended within its round")
     if invariant.returns is Returns.COUNT:
         return NotAccepted(

@@ -26,7 +26,7 @@ from holdtrue.model.alerts import (
     Word,
 )
 from holdtrue.model.attempts import Attempts, Turn, attempts_after
-from holdtrue.model.canary import CANARY_NAME, CANARY_OWNER, Canary, Proof, Round
+from holdtrue.model.canary import CANARY_NAME, CANARY_OWNER, Canary, Proof, Round, is_canary
 from holdtrue.model.claims import (
     Claim,
     Generation,
@@ -234,6 +234,7 @@ __all__ = [
     "attempts_after",
     "due_between",
     "fresh_for",
+    "is_canary",
     "latest_due",
     "longest_gap",
     "matches",

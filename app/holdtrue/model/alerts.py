@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from holdtrue.model.canary import CANARY_NAME, CANARY_OWNER
+from holdtrue.model.canary import is_canary
 from holdtrue.model.invariants import Invariant
 from holdtrue.model.runs import Outcome, Sample
 from holdtrue.model.waivers import Accept, ToldEnd
@@ -189,7 +189,7 @@ class Episode:
     @property
     def canary(self) -> bool:
         """Whether it is a round of the canary, which is a proof and no violation (semantics 7.7)."""
-        return self.owner == CANARY_OWNER and self.invariant == CANARY_NAME
+        return is_canary(self.invariant, self.owner)
 
 
 @dataclass(frozen=True, slots=True)

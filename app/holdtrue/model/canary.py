@@ -6,9 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 CANARY_OWNER = "holdtrue"
-"""The owner that no invariant of a catalog may have: what has it is left out of every count."""
+"""The owner that no invariant of a catalog may have; a store that is older than this may hold alerts of it all the same."""
 CANARY_NAME = "holdtrue_canary"
 """The name of the canary, and of the database of its own."""
+
+
+def is_canary(invariant: str, owner: str) -> bool:
+    """Whether what has this name and owner is the canary, which is left out of every count; the owner alone is not enough."""
+    return invariant == CANARY_NAME and owner == CANARY_OWNER
+
 
 _SHORTEST = timedelta(seconds=1)
 _LONGEST = timedelta(minutes=5)

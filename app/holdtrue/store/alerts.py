@@ -28,7 +28,7 @@ from holdtrue.store.among import among
 from holdtrue.store.audit import add_line
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.records import AlertDetail, KeptEvidence, Recipients, Review, Step
-from holdtrue.store.situations import EPISODES, Decisions, known_of, lock_entries, situations_of
+from holdtrue.store.situations import EPISODES, IS_CANARY, Decisions, known_of, lock_entries, situations_of
 from holdtrue.store.tables import entries, episodes, events, evidence, ledger_keys, messages, runs, samples, tickets
 
 KEYS_SHOWN = 500
@@ -127,7 +127,7 @@ class Alerts:
         """
         query = EPISODES.order_by(episodes.c.id.desc()).limit(limit)
         if invariant != CANARY_NAME and owner != CANARY_OWNER:
-            query = query.where(episodes.c.owner != CANARY_OWNER)
+            query = query.where(~IS_CANARY)
         if open_only:
             query = query.where(episodes.c.state != AlertState.RESOLVED.value)
         if states:
@@ -149,9 +149,7 @@ class Alerts:
 
     def firing(self) -> tuple[Episode, ...]:
         """Every episode that fires now, of both subjects, the oldest first; the canary is no violation, and is none of them."""
-        query = EPISODES.where(
-            episodes.c.state != AlertState.RESOLVED.value, episodes.c.owner != CANARY_OWNER
-        ).order_by(episodes.c.id)
+        query = EPISODES.where(episodes.c.state != AlertState.RESOLVED.value, ~IS_CANARY).order_by(episodes.c.id)
         with self._engine.read() as connection:
             found = [rows.episode_of(row) for row in connection.execute(query)]
         return tuple(one for one in found if one.state is AlertState.FIRING)
@@ -161,7 +159,7 @@ class Alerts:
         query = EPISODES.where(
             episodes.c.state == AlertState.RESOLVED.value,
             episodes.c.fired_at.is_not(None),
-            episodes.c.owner != CANARY_OWNER,
+            ~IS_CANARY,
         )
         if since is not None:
             query = query.where(episodes.c.ended_at >= since)

@@ -10,7 +10,6 @@ from sqlalchemy import Connection, case, delete, insert, literal, select, update
 from holdtrue.alerting import CanaryState, Turn, Turned
 from holdtrue.model import (
     CANARY_NAME,
-    CANARY_OWNER,
     Ending,
     Message,
     MessageState,
@@ -22,7 +21,7 @@ from holdtrue.model import (
 from holdtrue.store import rows
 from holdtrue.store.canary_tables import canary_rounds, proofs
 from holdtrue.store.engine import StoreEngine
-from holdtrue.store.situations import EPISODES, known_of, lock_entries
+from holdtrue.store.situations import EPISODES, IS_CANARY, known_of, lock_entries
 from holdtrue.store.tables import entries, episodes, messages
 
 ROUNDS_KEPT = 100
@@ -77,10 +76,11 @@ def prove(connection: Connection, message: Message, now: datetime) -> None:
     whole = (
         select(literal(1))
         .select_from(episodes)
+        .join(entries, entries.c.id == episodes.c.entry_id)
         .join(messages, messages.c.episode_id == episodes.c.id)
         .where(
             episodes.c.id == message.episode,
-            episodes.c.owner == CANARY_OWNER,
+            IS_CANARY,
             episodes.c.ending == Ending.RESOLVED.value,
             messages.c.notifier == message.notifier,
             messages.c.reason == Reason.FIRED.value,

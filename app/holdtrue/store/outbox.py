@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, or_, select, true, update
 
-from holdtrue.model import CANARY_OWNER, Delivered, Message, MessageState, Subject, Thread, Undelivered
+from holdtrue.model import Delivered, Message, MessageState, Subject, Thread, Undelivered
 from holdtrue.store import bodies, rows
 from holdtrue.store.among import among
 from holdtrue.store.bulk import update_many
@@ -20,7 +20,7 @@ from holdtrue.store.gathering import ALONE, MOST, WINDOW, Opening, gather
 from holdtrue.store.outages import due_outages
 from holdtrue.store.overtaking import Turn, Waiting, next_turn
 from holdtrue.store.records import Hold, OwedMessage
-from holdtrue.store.situations import EPISODES, known_of
+from holdtrue.store.situations import EPISODES, IS_CANARY, known_of
 from holdtrue.store.tables import entries, episodes, events, messages, samples, threads
 
 NOTIFIER_LEFT = "the notifier left the catalog"
@@ -110,6 +110,7 @@ class Outbox:
         openings = connection.execute(
             select(messages.c.episode_id, func.min(messages.c.owed_at).label("owed_at"))
             .join(episodes, episodes.c.id == messages.c.episode_id)
+            .join(entries, entries.c.id == episodes.c.entry_id)
             .outerjoin(
                 threads, and_(threads.c.episode_id == messages.c.episode_id, threads.c.notifier == messages.c.notifier)
             )
@@ -118,7 +119,7 @@ class Outbox:
                 messages.c.notifier == notifier,
                 threads.c.reference.is_(None),
                 # A proof is of a message of its own, and stands among no violations.
-                episodes.c.owner != CANARY_OWNER,
+                ~IS_CANARY,
                 _LOOKED_AT,
             )
             .group_by(messages.c.episode_id)
@@ -132,8 +133,9 @@ class Outbox:
             select(func.count())
             .select_from(messages)
             .join(episodes, episodes.c.id == messages.c.episode_id)
+            .join(entries, entries.c.id == episodes.c.entry_id)
             .where(
-                episodes.c.owner != CANARY_OWNER,
+                ~IS_CANARY,
                 messages.c.notifier == notifier,
                 messages.c.state == MessageState.SENT.value,
                 messages.c.number == 1,

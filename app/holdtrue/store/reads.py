@@ -10,6 +10,7 @@ from sqlalchemy import Row, Select, and_, case, func, or_, select
 
 from holdtrue.alerting import OverBudget, first_day, least_budget, over_budget
 from holdtrue.model import (
+    CANARY_NAME,
     CANARY_OWNER,
     AlertState,
     Catalog,
@@ -38,7 +39,7 @@ from holdtrue.store.records import (
     Span,
     Withdrawn,
 )
-from holdtrue.store.situations import EPISODES
+from holdtrue.store.situations import EPISODES, IS_CANARY
 from holdtrue.store.spans import gathered
 from holdtrue.store.tables import (
     audit,
@@ -294,7 +295,8 @@ class Reads:
             count = connection.execute(
                 select(func.count())
                 .select_from(entries)
-                .where(entries.c.retired_at.is_(None), entries.c.owner != CANARY_OWNER)
+                .where(entries.c.retired_at.is_(None))
+                .where(or_(entries.c.owner != CANARY_OWNER, entries.c.invariant != CANARY_NAME))
             ).scalar_one()
             running = connection.execute(select(instances).order_by(instances.c.last_seen.desc())).all()
             left = connection.execute(
@@ -314,7 +316,8 @@ class Reads:
         """Open violation episodes by state; zero where there is none."""
         query = (
             select(episodes.c.state, func.count())
-            .where(episodes.c.owner != CANARY_OWNER)
+            .join(entries, entries.c.id == episodes.c.entry_id)
+            .where(~IS_CANARY)
             .where(episodes.c.state != AlertState.RESOLVED.value, episodes.c.subject == Subject.VIOLATION.value)
             .group_by(episodes.c.state)
         )

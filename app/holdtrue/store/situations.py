@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, insert, or_, select
+from sqlalchemy import Connection, Row, Select, and_, func, insert, or_, select
 
 from holdtrue.alerting import silenced_by
 from holdtrue.model import (
+    CANARY_NAME,
+    CANARY_OWNER,
     AlertState,
     Change,
     Decision,
@@ -62,6 +64,9 @@ _newest_ended = (
 
 EPISODES = select(episodes, entries.c.invariant, entries.c.database).join(entries, entries.c.id == episodes.c.entry_id)
 """Episodes with the names of their entry."""
+
+IS_CANARY = and_(episodes.c.owner == CANARY_OWNER, entries.c.invariant == CANARY_NAME)
+"""Of episodes with their entry: what ``Episode.canary`` says of one."""
 
 _CONCERNED = EPISODES.where(
     among(episodes.c.entry_id, "ids"),
