@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -238,6 +240,71 @@ def test_one_can_ask_for_the_order_alone(database: BarrierDatabase) -> None:
     finally:
         replay.ask_for("")
     assert [one.schedule.name for one in report.judged] == ["order"]
+
+
+LAZY = """
+import pytest
+from sqlalchemy import text
+
+from holdtrue.testing import force_order
+from racy import schema
+
+
+@pytest.fixture
+def barrier_schema():
+    return schema.build
+
+
+def test_the_database_is_first_used_inside_a_party(barrier_db):
+    async def reads():
+        async with barrier_db.async_engine.begin() as connection:
+            return (await connection.execute(text("SELECT count(*) FROM refunds"))).scalar_one()
+
+    async def writes():
+        async with barrier_db.async_engine.begin() as connection:
+            await connection.execute(text("INSERT INTO accounts VALUES ('acc_9', 0, 0)"))
+
+    order = force_order("reader: SELECT refunds#0", "writer: COMMIT#0")
+    assert order.run(reader=reads, writer=writes)["reader"] == 0
+    order.assert_reached()
+    assert "pg_namespace" not in order.show()
+"""
+
+
+def test_a_barrier_database_stands_before_the_parties_of_an_order_begin(
+    tmp_path: Path, postgres_primary: PostgresPrimary
+) -> None:
+    """Built inside a party it would block the loop, and its statements would be steps of that party."""
+    (tmp_path / "test_lazy.py").write_text(LAZY, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={
+            **os.environ,
+            "HOLDTRUE_BARRIER_URL": postgres_primary.url(),
+            "PYTHONPATH": str(Path(__file__).parents[1]),
+        },
+    )
+    assert "1 passed" in done.stdout, done.stdout
+
+
+def test_a_party_that_never_ends_is_told_of_before_its_result_is_missed(database: BarrierDatabase) -> None:
+    freed = threading.Event()
+
+    def hangs() -> None:
+        settled(database)
+        freed.wait(30)
+
+    order = force_order("A: SELECT refunds", "B: SELECT refunds", limits=Limits(stall=0.05, deadline=0.5))
+    try:
+        with pytest.raises(BarrierFailed) as found:
+            order.run(A=hangs, B=lambda: settled(database))
+    finally:
+        freed.set()
+    assert found.value.verdict in (Verdict.TIMEOUT, Verdict.STALLED)
 
 
 def test_an_order_that_is_forgotten_fails_its_test(tmp_path: Path) -> None:

@@ -72,6 +72,11 @@ class BarrierDatabase:
             self._url = url
         return self._url
 
+    def make_ready(self) -> None:
+        """Make the database and its schema now, unless they are there."""
+        __tracebackhide__ = True
+        self.sqlalchemy_url  # noqa: B018  makes the database
+
     @property
     def engine(self) -> Engine:
         """A SQLAlchemy engine of this database, disposed of at the end."""

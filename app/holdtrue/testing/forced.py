@@ -122,6 +122,7 @@ class ForcedOrder:
         An error of a party is raised here, with the schedule as its note.
 
         Raises:
+            BarrierFailed: a party did not come to its end.
             Refused: the order names a party that is not among them.
         """
         return self._ran(self._play(works, None))
@@ -160,6 +161,7 @@ class ForcedOrder:
 
     def _play(self, works: Mapping[str, Work], loop: RaceLoop | None) -> tuple[Played, dict[str, object]]:
         schedule = self._schedule(tuple(works))
+        promises.make_ready()
         results: dict[str, object] = {}
         mine = loop or RaceLoop()
         hooks = Hooks(scheduler := StepScheduler(None, self.limits, self.external_lock, mine))
@@ -185,6 +187,8 @@ class ForcedOrder:
         for error in played.errors.values():
             error.add_note(self.show())
             raise error
+        if len(results) < len(played.steps):  # whoever takes a result that is not there would never hear why
+            self.assert_reached()
         return results
 
 

@@ -77,6 +77,7 @@ def barrier_db(
     request: pytest.FixtureRequest, barrier_schema: Schema, barrier_engine: str, _barrier_server: BarrierServer
 ) -> Iterator[BarrierDatabase]:
     """A database of this test alone, built by ``barrier_schema`` at its first use and dropped afterwards."""
+    from holdtrue.testing import promises
     from holdtrue.testing.barrier_databases import BarrierDatabase
     from holdtrue.testing.django_schema import DjangoSchema
 
@@ -88,5 +89,7 @@ def barrier_db(
         stack.callback(database.close)
         if isinstance(barrier_schema, DjangoSchema):
             # At once: a test that speaks to the ORM alone would otherwise find the development database under it.
-            database.sqlalchemy_url  # noqa: B018  makes the database
+            database.make_ready()
+        promises.before_parties.append(database.make_ready)
+        stack.callback(promises.before_parties.remove, database.make_ready)
         yield database

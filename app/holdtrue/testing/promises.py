@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +28,16 @@ class ToAwait:
 
 made: list[Promise] = []
 """All that the running test has made; the plugin fails the test if one of them was forgotten."""
+
+
+before_parties: list[Callable[[], object]] = []
+"""What must be done before parties begin: a database that one of them built would be steps of that party."""
+
+
+def make_ready() -> None:
+    """Do it, in the thread of the test."""
+    for one in before_parties:
+        one()
 
 
 def forgotten() -> str:
