@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from starlette.testclient import TestClient
 from holdtrue.cli import run as command
 from holdtrue.errors import Refused
 from holdtrue.model import Retention, Window
+from holdtrue.store import open_store
 from holdtrue.store.deploys import Deploys
 from holdtrue.store.engine import StoreEngine
 from scenes import Scene
@@ -20,7 +22,8 @@ from scenes.reading import Texts
 from scenes.refunds import REFUNDS, refunds_world
 from scenes.seeing import OURS, number_of_firing, see
 from scenes.serving import client_of, served, web_service
-from stores import NOON, House
+from servers.postgres import PostgresPrimary, wait_until
+from stores import NOON, Clock, House
 
 MINUTE = timedelta(minutes=1)
 HOSTILE = "<script>alert(1)</script>\u202e \x1b[31m"
@@ -42,6 +45,33 @@ def test_a_deploy_is_kept_once_and_audited(house: House) -> None:
     (latest, first) = house.store.reads.audit(5)
     assert (first.who, first.action, first.subject) == ("token", "deploy", "payments 1.4.2")
     assert latest.subject == "payments 1.4.3"
+
+
+def test_a_deploy_that_two_tell_at_once_is_one(
+    postgres_primary: PostgresPrimary, postgres_store: str, postgres_url: str
+) -> None:
+    """On a PostgreSQL store: what the other one has not committed yet is seen by nobody, and must be waited for."""
+    told = "INSERT INTO deploys (service, version, at, by, recorded_at) VALUES ('payments', '1.4.2', %s, 'cd', %s)"
+    waits = "SELECT 1 FROM pg_stat_activity WHERE datname = %s AND wait_event_type = 'Lock'"
+    store = open_store(postgres_url, clock=Clock())
+    try:
+        with (
+            ThreadPoolExecutor(1) as pool,
+            postgres_primary.connect(postgres_store, autocommit=False) as other,
+            postgres_primary.connect() as seen,
+        ):
+            number = other.execute(f"{told} RETURNING id".encode(), (NOON, NOON)).fetchone()
+            adding = pool.submit(store.deploys.add, "payments", "1.4.2", by="ci", who="token", at=NOON)
+            try:
+                wait_until(lambda: seen.execute(waits.encode(), (postgres_store,)).fetchone(), "the second one waits")
+            finally:
+                other.commit()
+            made = adding.result(20)
+        assert ((made.id,), made.by) == (number, "cd")
+        assert store.deploys.list() == (made,)
+        assert store.reads.audit(5) == ()
+    finally:
+        store.close()
 
 
 def test_a_deploy_without_a_moment_is_of_now(house: House) -> None:
@@ -116,6 +146,37 @@ def test_a_pipeline_tells_and_the_alert_says_what_went_out_before_it(api: TestCl
     assert older == {"deploys": [], "next": None}
     history = api.get(f"/api/v1/invariants/{REFUNDS}/databases/payments/history").json()
     assert [one["version"] for one in history["deploys"]] == ["1.4.2"]
+
+
+@pytest.mark.parametrize("apart", [timedelta(0), timedelta(microseconds=1)])
+def test_pages_show_each_deploy_once_though_a_pipeline_told_many_at_one_moment(
+    api: TestClient, world: Scene, apart: timedelta
+) -> None:
+    start = window_of(world).closed
+    for number in range(5):
+        world.store.deploys.add("payments", str(number), at=start + number * apart, by="ci", who="token")
+    asked: dict[str, object] = {"service": "payments", "limit": 2}
+    pages: list[list[str]] = []
+    while len(pages) < 9:
+        page = api.get("/api/v1/deploys", params=asked).json()
+        pages.append([one["version"] for one in page["deploys"]])
+        if page["next"] is None:
+            break
+        asked["before"] = page["next"]
+    assert pages == [["4", "3"], ["2", "1"], ["0"]]
+
+
+def test_before_is_also_a_moment_and_what_is_neither_is_422(api: TestClient, world: Scene) -> None:
+    at = window_of(world).closed
+    world.store.deploys.add("payments", "1.4.2", at=at, by="ci", who="token")
+
+    def listed(before: str) -> list[str]:
+        return [one["version"] for one in api.get("/api/v1/deploys", params={"before": before}).json()["deploys"]]
+
+    assert listed(at.isoformat()) == []
+    assert listed((at + MINUTE).isoformat()) == ["1.4.2"]
+    for bad in ("", "17", "yesterday", "2026-11-29T12:00:00", "2026-11-29T12:00:00Z,", "2026-11-29T12:00:00Z,x"):
+        assert api.get("/api/v1/deploys", params={"before": bad}).status_code == 422, bad
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, insert
 
 from holdtrue import embedded
 from holdtrue.databases import Databases
 from holdtrue.errors import PromotionRefused
 from holdtrue.model import BaseRows, DatabaseConfig, Incident, Invariant, TableRows
 from holdtrue.rehearsal import Finding, IncidentRehearsal, Rehearsed
+from holdtrue.store.engine import StoreEngine
+from holdtrue.store.tables import deploys
 from racy import schema
 from scenes.promoting import RULE, catalog, look, opened_house, preview, promote, save
 from servers.invariants import postgres_config, sqlite_config
@@ -295,3 +297,48 @@ def test_a_draft_makes_exactly_the_files_that_were_previewed(tmp_path: Path, hou
     for draft in (shown.draft, "no draft", "é", shown.draft[:-4], "A" * 44):
         with pytest.raises(PromotionRefused, match="no draft of a preview of the last 24 hours"):
             promote(house, catalog(config=config), alert, by="ana", draft=draft)
+
+
+def told_of(files: Sequence[tuple[str, str]]) -> list[str] | None:
+    """The versions that a ticket says went out beside its window; None if it says that nobody told of any."""
+    found = json.loads(dict(files)["ticket.json"])["deploys"]
+    return None if found is None else [one["version"] for one in found]
+
+
+def test_a_deploy_beside_the_window_is_told_of_however_many_went_out_since(tmp_path: Path, house: House) -> None:
+    alert, config = alert_of(house, tmp_path / "a.db", RULE, schema.ROWS, [SETTLE, SETTLE])
+    closed = house.store.alerts.get(alert).window.closed
+    house.store.deploys.add("payments", "1.4.2", at=closed - timedelta(minutes=2), by="ci", who="token")
+    since = [
+        {"service": "shop", "version": str(number), "at": closed + timedelta(minutes=1 + number), "by": "ci"}
+        for number in range(1001)
+    ]
+    house.clock.forward(timedelta(days=2))
+    engine = StoreEngine(house.url)
+    with engine.write() as connection:
+        connection.execute(insert(deploys), [{**one, "recorded_at": one["at"]} for one in since])
+    engine.close()
+    assert told_of(preview(house, catalog(config=config), alert, by="ana").files) == ["1.4.2"]
+
+
+def test_a_draft_knows_of_no_deploy_that_was_told_of_after_it(tmp_path: Path, house: House) -> None:
+    alert, config = alert_of(house, tmp_path / "a.db", RULE, schema.ROWS, [SETTLE, SETTLE])
+    closed = house.store.alerts.get(alert).window.closed
+    shown = preview(house, catalog(config=config), alert, by="ana")
+    assert told_of(shown.files) is None
+    house.clock.forward(timedelta(hours=1))
+    house.store.deploys.add("payments", "1.4.2", at=closed - timedelta(minutes=2), by="ci", who="token")
+    assert promote(house, catalog(config=config), alert, by="ana", draft=shown.draft).files == shown.files
+    assert told_of(promote(house, catalog(config=config), alert, by="ana").files) == ["1.4.2"]
+
+
+def test_a_ticket_says_where_the_salt_of_its_stand_ins_is(tmp_path: Path, house: House) -> None:
+    """semantics 4.4: a draft makes the same stand-ins, so whoever has it can tell what a guessed value became."""
+    alert, config = alert_of(house, tmp_path / "a.db", RULE, schema.ROWS, [SETTLE, SETTLE])
+    shown = preview(house, catalog(config=config), alert, by="ana")
+    manual = " ".join(dict(shown.files)["README.md"].split())
+    assert "if these files came from a preview, its draft code holds it" in manual
+    assert "treat that code as a secret" in manual
+    assert all(shown.draft not in text for _, text in shown.files)
+    made = promote(house, catalog(config=config), alert, by="ana", draft=shown.draft)
+    assert (made.draft, made.files) == ("", shown.files)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdtrue.model.deploys import LOOK_BACK, NEAR, Deploy, Window, near, problem_of_deploy, where
+from holdtrue.model.deploys import LOOK_BACK, NEAR, Deploy, Place, Window, near, problem_of_deploy, where
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -50,6 +50,11 @@ def test_near_are_the_latest_few_of_the_window_and_the_day_before_it(minutes: li
     opened = window.opened or window.closed
     inside = sorted((one.at for one in told if opened - LOOK_BACK <= one.at <= window.closed), reverse=True)
     assert found == inside[:NEAR]
+
+
+@given(st.datetimes(timezones=st.just(UTC)), st.integers(0, 10**18 - 1))
+def test_a_place_that_is_written_reads_as_the_same_place(at: datetime, number: int) -> None:
+    assert Place.read(str(Place(at, number))) == Place(at, number)
 
 
 @pytest.mark.parametrize(

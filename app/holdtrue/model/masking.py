@@ -66,7 +66,7 @@ _TIMESTAMP_DAYS = 24_850
 
 
 def pseudonym(value: str | None, type_name: str, secret: bytes, max_length: int | None = None) -> str | None:
-    """A stand-in of the same type for an export: equal for equal values in every table, under a secret then thrown away.
+    """A stand-in of the same type for an export: equal for equal values in every table, under a secret of that export.
 
     Integers stay within their type and keep their sign; other numbers keep scale, sign and length; a uuid becomes a uuid, a
     date a date, a moment a moment, bytes bytes, text another text that is no longer; json becomes ``{}``. Of integers,

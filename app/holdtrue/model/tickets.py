@@ -79,7 +79,8 @@ class Incident:
 class Ticket:
     """The record that ties an alert to the test that shall reproduce it. ``files`` are {path: text}, sorted by path.
 
-    ``draft`` makes the same files again for a day; it is not kept with the ticket.
+    ``draft`` makes the same files again for a day; it holds the salt of the stand-ins, so it is a secret. Only a preview has
+    one, and it is not kept with the ticket.
     """
 
     id: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
@@ -12,7 +13,6 @@ from holdtrue.errors import PromotionRefused
 from holdtrue.model import (
     Catalog,
     DatabaseConfig,
-    Deploy,
     Dialect,
     EvidenceRow,
     Incident,
@@ -22,7 +22,6 @@ from holdtrue.model import (
     Ticket,
     Window,
 )
-from holdtrue.model.deploys import LOOK_BACK, near
 from holdtrue.promotion.choosing import About, Chosen, candidates
 from holdtrue.promotion.drafts import Draft
 from holdtrue.promotion.proving import first_that_breaks
@@ -33,6 +32,8 @@ from holdtrue.scaffolding.isolation_spec import why_no_spec
 from holdtrue.store import Store
 from holdtrue.store.records import AlertDetail
 
+Beside = Callable[[Window], tuple[NearDeploy, ...] | None]
+"""The deploys beside a window, the latest first; None where nobody ever told of one."""
 _ENGINES = frozenset({Dialect.POSTGRESQL, Dialect.MYSQL, Dialect.SQLITE})
 
 
@@ -57,7 +58,8 @@ def promote(
 ) -> Ticket:
     """Make a ticket of an alert, from what its runs kept; no monitored database is asked (semantics 9.1).
 
-    Keeps ticket and audit line. ``draft`` is that of a preview: exactly its files are made.
+    Keeps ticket and audit line. ``draft`` is that of a preview: exactly its files are made. The ticket has none: what
+    was not previewed has a salt that nobody can have.
 
     Raises:
         NotFound: no alert has this number.
@@ -65,7 +67,7 @@ def promote(
     """
     ticket = preview(store, catalog, alert_id, by=by, now=now, rehearsal=rehearsal, draft=draft, also=also)
     store.tickets.add(ticket)
-    return ticket
+    return replace(ticket, draft="")
 
 
 def preview(
@@ -87,11 +89,12 @@ def preview(
     """
     chosen = Draft.read(draft, now) if draft else Draft.new(now)
     detail = store.alerts.get(alert_id)
-    deploys = store.deploys.list(since=_earliest(detail), limit=1000)
-    told = bool(deploys or store.deploys.list(limit=1))
-    return make_ticket(
-        detail, catalog, by=by, draft=chosen, rehearsal=rehearsal, deploys=deploys if told else None, also=also
-    )
+
+    def beside(window: Window) -> tuple[NearDeploy, ...] | None:
+        """What was known when the draft was made: with it, the same files are made whatever is told since."""
+        return store.deploys.beside(window, told_by=chosen.at)
+
+    return make_ticket(detail, catalog, by=by, draft=chosen, rehearsal=rehearsal, beside=beside, also=also)
 
 
 def make_ticket(
@@ -101,12 +104,12 @@ def make_ticket(
     by: str,
     draft: Draft,
     rehearsal: Rehearsal,
-    deploys: Sequence[Deploy] | None = None,
+    beside: Beside,
     also: Collection[Extra] = (),
 ) -> Ticket:
     """The ticket of an alert; the same one whenever ``draft`` is the same and the incident does the same when it is tried.
 
-    ``deploys`` are those of its time, None where nobody ever told of one; ``also`` names files beside the test.
+    ``beside`` tells the deploys beside the window of what is chosen; ``also`` names files beside the test.
 
     Raises:
         PromotionRefused: the alert cannot become a ticket as it is; the remedy says what to add.
@@ -143,7 +146,7 @@ def make_ticket(
     ]
     with rehearsal.begin() as rehearse:
         (incident, chosen), rehearsed = first_that_breaks(made, invariant, database, rehearse)
-    context = _context(detail, catalog, invariant, chosen, rehearsed, by=by, at=draft.at, deploys=deploys)
+    context = _context(detail, catalog, invariant, chosen, rehearsed, by=by, at=draft.at, beside=beside)
     reason = why_no_spec(incident, context) if Extra.SPEC in also else ""
     if reason:
         raise PromotionRefused(reason, remedy="promote without the spec")
@@ -176,7 +179,7 @@ def _context(
     *,
     by: str,
     at: datetime,
-    deploys: Sequence[Deploy] | None,
+    beside: Beside,
 ) -> TicketContext:
     episode, taken = detail.episode, chosen.kept.evidence
     return TicketContext(
@@ -198,7 +201,7 @@ def _context(
         traces=taken.traces,
         definition=invariant.definition,
         generation=detail.first_run.generation if detail.first_run is not None else 0,
-        deploys=_beside(deploys, chosen, at),
+        deploys=beside(Window(chosen.kept.last_good_at, chosen.kept.taken_at)),
         masked=chosen.masked,
         schema_sql=taken.schema_sql,
         left_out=taken.left_out,
@@ -208,20 +211,6 @@ def _context(
         rehearsed_how=rehearsed.sentence,
         lost=rehearsed.lost,
     )
-
-
-def _earliest(detail: AlertDetail) -> datetime:
-    """From when on a deploy may lie beside a window of this alert."""
-    windows = [one.last_good_at or one.taken_at for one in detail.evidence]
-    return min([*windows, detail.window.opened or detail.window.closed]) - LOOK_BACK
-
-
-def _beside(deploys: Sequence[Deploy] | None, chosen: Chosen, at: datetime) -> tuple[NearDeploy, ...] | None:
-    """The deploys beside the window of what was chosen; one that was told of after the draft is left out of it."""
-    if deploys is None:
-        return None
-    window = Window(chosen.kept.last_good_at, chosen.kept.taken_at)
-    return near((one for one in deploys if one.recorded_at <= at), window)
 
 
 def _writers(written: Sequence[EvidenceRow]) -> tuple[Writer, ...]:

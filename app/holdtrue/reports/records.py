@@ -31,6 +31,7 @@ from holdtrue.model import (
     Ticket,
     utc,
 )
+from holdtrue.model.deploys import Place
 from holdtrue.store import AlertDetail, KeptEvidence, OtherServer, OwedRow, Span
 
 Json = dict[str, Any]
@@ -313,7 +314,7 @@ def evidence(one: KeptEvidence) -> Json:
 
 def deploys(found: Sequence[Deploy], limit: int) -> Json:
     """Deploys in the order given; ``next`` is what the page of older ones is asked with."""
-    following = moment(found[-1].at) if len(found) == limit else None
+    following = str(Place(found[-1].at, found[-1].id)) if len(found) == limit else None
     return {"deploys": [deploy(one) for one in found], "next": following}
 
 

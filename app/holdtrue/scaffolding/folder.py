@@ -197,7 +197,8 @@ A PostgreSQL server comes from `HOLDTRUE_BARRIER_URL` (a login that may create d
 ## Stand-ins
 
 {masked or "None: every captured column is declared safe." + chr(10)}
-Equal values have equal stand-ins across tables; the salt was thrown away.
+Equal values have equal stand-ins across tables, made with a salt that is kept nowhere. One case apart: if these files came
+from a preview, its draft code holds it. Whoever has that code can try what a value became: treat that code as a secret.
 
 ## Files
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, delete, insert, select
+from sqlalchemy import Row, delete, select
 
 from holdtrue.errors import Refused
 from holdtrue.model import Deploy, Retention, Window, show_moment
-from holdtrue.model.deploys import LOOK_BACK, NEAR, NearDeploy, near, problem_of_deploy
+from holdtrue.model.deploys import LOOK_BACK, NEAR, NearDeploy, Place, near, problem_of_deploy
 from holdtrue.store.audit import add_line
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.tables import deploys
@@ -43,12 +43,13 @@ class Deploys:
                 raise Refused(
                     problem, remedy='write {"service": "payments", "version": "1.4.2"}, with "at" as ISO 8601'
                 )
-            same = (deploys.c.service == service) & (deploys.c.version == version) & (deploys.c.at == moment)
-            found = connection.execute(select(deploys).where(same)).one_or_none()
-            if found is not None:
-                return _deploy_of(found)
-            added = insert(deploys).values(service=service, version=version, at=moment, by=by, recorded_at=now)
-            number = connection.execute(added.returning(deploys.c.id)).scalar_one()
+            new = {"service": service, "version": version, "at": moment, "by": by, "recorded_at": now}
+            # Two may tell of it at once, and neither sees what the other has not committed: the insert waits for it.
+            added = self._engine.upsert(deploys).values(new).on_conflict_do_nothing().returning(deploys.c.id)
+            number = connection.execute(added).scalar_one_or_none()
+            if number is None:
+                same = (deploys.c.service == service) & (deploys.c.version == version) & (deploys.c.at == moment)
+                return _deploy_of(connection.execute(select(deploys).where(same)).one())
             surplus = select(deploys.c.id).order_by(deploys.c.at.desc(), deploys.c.id.desc()).offset(self._most)
             past = connection.execute(surplus.limit(1000)).scalars().all()
             if past:
@@ -63,10 +64,11 @@ class Deploys:
         service: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-        before: datetime | None = None,
+        told_by: datetime | None = None,
+        before: Place | None = None,
         limit: int = 100,
     ) -> tuple[Deploy, ...]:
-        """Deploys, the latest first; ``until`` is included, ``before`` is not."""
+        """Deploys, the latest first; ``until`` is included, ``before`` is not. ``told_by`` leaves out those told of later."""
         query = select(deploys).order_by(deploys.c.at.desc(), deploys.c.id.desc()).limit(limit)
         if service is not None:
             query = query.where(deploys.c.service == service)
@@ -74,15 +76,22 @@ class Deploys:
             query = query.where(deploys.c.at >= since)
         if until is not None:
             query = query.where(deploys.c.at <= until)
+        if told_by is not None:
+            query = query.where(deploys.c.recorded_at <= told_by)
         if before is not None:
-            query = query.where(deploys.c.at < before)
+            same = (deploys.c.at == before.at) & (deploys.c.id < before.number)
+            query = query.where((deploys.c.at < before.at) | same)
         with self._engine.read() as connection:
             return tuple(_deploy_of(row) for row in connection.execute(query))
 
-    def beside(self, window: Window) -> tuple[NearDeploy, ...] | None:
-        """Those beside a window, the latest first; None where nobody ever told of one, which is not the same as none."""
-        found = self.list(since=(window.opened or window.closed) - LOOK_BACK, until=window.closed, limit=NEAR)
-        if not found and not self.list(limit=1):
+    def beside(self, window: Window, told_by: datetime | None = None) -> tuple[NearDeploy, ...] | None:
+        """Those beside a window, the latest first; None where nobody ever told of one, which is not the same as none.
+
+        With ``told_by`` it is what was known at that moment.
+        """
+        start = (window.opened or window.closed) - LOOK_BACK
+        found = self.list(since=start, until=window.closed, told_by=told_by, limit=NEAR)
+        if not found and not self.list(told_by=told_by, limit=1):
             return None
         return near(found, window)
 
