@@ -238,6 +238,23 @@ def test_an_outage_s_message_that_somebody_deleted_is_posted_anew_with_all_that_
     assert len(slack.conversation()) == 3
 
 
+def test_a_rule_that_flaps_while_a_database_is_down_has_one_line(world: Service, slack: SlackStub) -> None:
+    down(world, slack)
+    unchecked(world, *MANY[:2])
+    deliver(world)
+    for _ in range(3):
+        world.run("rule_01", outcome=Outcome.HELD)
+        deliver(world)
+        assert slack.conversation()[1].seen.startswith("⚫ payments: 1 unchecked, 1 looked at again")
+        world.clock.forward(7200)
+        unchecked(world, "rule_01")
+        deliver(world)
+    message = slack.conversation()[1]
+    assert message.seen.startswith("⚫ payments: 2 unchecked\n")
+    assert message.seen.count("rule_01") == 1
+    assert len(world.store.outbox.standing_at("oncall", Thread(message.channel, message.ts), "payments")) == 2
+
+
 def test_what_somebody_does_to_one_of_them_is_told_in_the_thread(world: Service, slack: SlackStub) -> None:
     down(world, slack)
     unchecked(world, *MANY[:3])

@@ -41,7 +41,7 @@ def unseen(number: int, *, told: float | None = None, waiting: Reason | None = N
     joined_at = more.pop("joined_at", told_at)
     return Unseen(
         number,
-        **{"open": True, **more},
+        **{"entry": number, "open": True, **more},
         told_at=told_at,
         joined_at=joined_at,
         waiting=frozenset([waiting] if waiting else []),
@@ -69,6 +69,19 @@ def test_who_joins_later_stands_in_the_message_of_those_that_are_open() -> None:
     over = [unseen(1, told=1, thread=THREAD, open=False), unseen(3, waiting=Reason.UNCHECKED)]
     # An outage that is over is not written on.
     assert due_of(over, edits=True, now=NOW) == (Due((3,), (), None, first=True),)
+
+
+def test_a_rule_that_flaps_stands_in_the_message_once() -> None:
+    """Semantics 7.4: what waits to be told is told all the same; the oldest stays the lock of all."""
+    flapping = [unseen(number, entry=1, open=False, told=60, thread=THREAD) for number in range(1, 9)]
+    other = unseen(9, told=60, thread=THREAD)
+    again = unseen(10, entry=1, waiting=Reason.UNCHECKED)
+    [due] = due_of([*flapping, other, again], edits=True, now=NOW)
+    assert (due.claims, due.beside, due.earlier) == ((10,), (9,), tuple(range(1, 9)))
+    assert min(due.all) == 1
+    ends = replace(flapping[0], waiting=frozenset([Reason.RECOVERED]))
+    [due] = due_of([ends, *flapping[1:], other], edits=True, now=NOW)
+    assert (due.claims, due.beside) == ((1,), (8, 9))
 
 
 def test_who_joins_is_told_aloud_when_it_makes_many_of_one_or_comes_after_a_lull() -> None:

@@ -53,6 +53,7 @@ class Unseen:
     """
 
     episode: int
+    entry: int
     open: bool
     thread: Thread | None = None
     told_at: datetime | None = None
@@ -65,7 +66,8 @@ class Unseen:
 class Due:
     """What is told of a database now: ``claims`` have something to tell, ``beside`` stand in the same message.
 
-    ``aloud``: who joins is no mere number, and is told where people look.
+    ``aloud``: who joins is no mere number, and is told where people look. ``earlier`` stood there too, and are over: the same
+    invariant has gone unchecked again since, and one that does so all day must not fill the message.
     """
 
     claims: tuple[int, ...]
@@ -73,11 +75,12 @@ class Due:
     thread: Thread | None
     first: bool
     aloud: bool = False
+    earlier: tuple[int, ...] = ()
 
     @property
     def all(self) -> tuple[int, ...]:
-        """All that stand in the message."""
-        return (*self.claims, *self.beside)
+        """All that stand in the message, or stood there."""
+        return (*self.claims, *self.beside, *self.earlier)
 
 
 def due_of(members: Sequence[Unseen], *, edits: bool, now: datetime) -> tuple[Due, ...]:
@@ -96,9 +99,13 @@ def due_of(members: Sequence[Unseen], *, edits: bool, now: datetime) -> tuple[Du
     for thread, ones in groups.items():
         if _is_due(ones, edits=edits, now=now):
             claims = tuple(one.episode for one in ones if one.waiting)
-            beside = tuple(one.episode for one in ones if not one.waiting)
+            newest = {one.entry: one.episode for one in ones}
+            told = [one.episode for one in ones if not one.waiting]
+            beside = tuple(one for one in told if one in newest.values())
+            earlier = tuple(one for one in told if one not in newest.values())
             first = all(one.told_at is None for one in ones)
-            found.append(Due(claims, beside, thread, first, aloud=not first and _is_news(ones, now)))
+            aloud = not first and _is_news(ones, now)
+            found.append(Due(claims, beside, thread, first, aloud, earlier))
     return tuple(found)
 
 

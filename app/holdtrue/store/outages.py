@@ -76,7 +76,7 @@ def _of_database(
     connection: Connection, notifier: str, database: str, which: ColumnElement[bool]
 ) -> dict[int, Row[Any]]:
     query: Select[Any] = (
-        select(episodes.c.id, episodes.c.state, threads.c.channel, threads.c.reference)
+        select(episodes.c.id, episodes.c.entry_id, episodes.c.state, threads.c.channel, threads.c.reference)
         .join(entries, entries.c.id == episodes.c.entry_id)
         .outerjoin(threads, and_(threads.c.episode_id == episodes.c.id, threads.c.notifier == notifier))
         .where(entries.c.database == database, episodes.c.subject == Subject.HEALTH.value, which)
@@ -89,6 +89,7 @@ def _as_unseen(row: Row[Any], letters: Collection[Row[Any]], now: datetime) -> U
     sent = [one.sent_at for one in letters if one.sent_at is not None]
     return Unseen(
         episode=row.id,
+        entry=row.entry_id,
         open=row.state != AlertState.RESOLVED.value,
         thread=None if row.reference is None else Thread(row.channel, row.reference),
         told_at=max(sent, default=None),

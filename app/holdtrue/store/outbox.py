@@ -307,10 +307,10 @@ class Outbox:
         connection.execute(new.on_conflict_do_update(index_elements=["episode_id", "notifier"], set_=same))
 
     def standing_at(self, notifier: str, thread: Thread, database: str) -> tuple[OwedMessage, ...]:
-        """All that stand in the message about a database, with what was told of each last."""
+        """The newest alert of each that stands in the message about a database, with what was told of it last."""
         with self._engine.read() as connection:
             query = (
-                select(episodes.c.id)
+                select(func.max(episodes.c.id))
                 .join(entries, entries.c.id == episodes.c.entry_id)
                 .join(threads, threads.c.episode_id == episodes.c.id)
                 .where(
@@ -320,6 +320,7 @@ class Outbox:
                     entries.c.database == database,
                     episodes.c.subject == Subject.HEALTH.value,
                 )
+                .group_by(episodes.c.entry_id)
             )
             return tuple(self._newest_told(connection, notifier, connection.execute(query).scalars().all()))
 
