@@ -267,12 +267,12 @@ def test_a_time_limit_of_the_code_itself_may_end_a_held_statement(
     engine: AsyncEngine, database: BarrierDatabase
 ) -> None:
     async def impatient() -> None:
-        async with asyncio.timeout(0.05):
+        async with asyncio.timeout(0.5):
             await awaited.buggy(engine)
 
     async def patient() -> None:
         async with engine.begin() as connection:
-            await connection.execute(text("SELECT pg_sleep(0.3)"))
+            await connection.execute(text("SELECT pg_sleep(1.0)"))
 
     made = race(a=impatient, b=patient, invariant=schema.ONE_SETTLED, db=database, hold=step(1)).play()
     assert "A  ended with TimeoutError" in made.judged[-1].show() or made.judged[-1].schedule.name != "A"

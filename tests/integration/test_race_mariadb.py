@@ -177,6 +177,56 @@ def test_a_lone_statement_is_held_before_its_commit(database: BarrierDatabase) -
     assert report.verdict is Verdict.HELD, report.show()
 
 
+def test_a_connection_goes_on_to_tell_of_the_code_s_own_last_statement(database: BarrierDatabase) -> None:
+    """The BEGIN and the COMMIT that are put around it are none of the code's."""
+    told: list[tuple[int, int, bool]] = []
+
+    def run() -> None:
+        with closing(raw_on(database).open()) as connection:
+            assert isinstance(connection, pymysql.Connection)
+            connection.autocommit(True)
+            with connection.cursor() as cursor:
+                cursor.execute("INSERT INTO refunds (dispute_id, amount_eur, state) VALUES ('dsp_1', 1, 'failed')")
+                told.append(
+                    (connection.insert_id(), connection.affected_rows(), connection.insert_id() == cursor.lastrowid)
+                )
+                cursor.execute("SELECT 1")
+                assert cursor.fetchall() == ((1,),)
+
+    report = two_of(run, database, schema.ONE_SETTLED)
+    assert report.verdict is Verdict.HELD, report.show()
+    assert [line.what for line in report.judged[0].played.lines if line.party == "A"][1:3] == [
+        "INSERT refunds",
+        "COMMIT",
+    ]
+    assert all(number > 0 and rows == 1 and same for number, rows, same in told), told
+
+
+def test_results_that_nobody_reads_are_not_waited_for_again(database: BarrierDatabase) -> None:
+    url = database.sqlalchemy_url
+    insert = "INSERT INTO refunds (dispute_id, amount_eur, state) VALUES ('dsp_1', 1, 'failed')"
+
+    def run() -> None:
+        with closing(
+            pymysql.connect(
+                host=url.host,
+                port=url.port or 0,
+                user=url.username,
+                password=url.password or "",
+                database=url.database,
+                autocommit=True,
+                client_flag=pymysql.constants.CLIENT.MULTI_STATEMENTS,
+            )
+        ) as connection:
+            connection.cursor().execute(f"{insert}; {insert}")
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT 1")
+                assert cursor.fetchall() == ((1,),)
+
+    report = two_of(run, database, schema.ONE_SETTLED, limits=Limits(deadline=5))
+    assert report.verdict is Verdict.HELD, report.show()
+
+
 def test_unread_rows_of_pymysql_are_not_lost_and_their_commit_is_not_held(database: BarrierDatabase) -> None:
     def run() -> None:
         with closing(raw_on(database).open()) as connection:

@@ -152,6 +152,7 @@ class FrozenIncident:
             max_steps=max_steps,
             external_lock=external_lock,
             content=lambda: control.content(self._tables()),
+            may_fail=frozenset("B" if b_may_be_idle else ""),
         ).play(loop)
         report.require()
         return RaceReport(report.verdict, report.reason + note, report.judged, report.steps)

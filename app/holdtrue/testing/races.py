@@ -19,7 +19,7 @@ from holdtrue.testing.judgements import Judged, RaceReport, how_held
 from holdtrue.testing.loops import RaceLoop, of_another_loop
 from holdtrue.testing.plans import Plan, Schedule, held, in_series
 from holdtrue.testing.played import Limits, Played, refuse_left_open
-from holdtrue.testing.policies import Point, Series
+from holdtrue.testing.policies import Point, Policy, Series
 from holdtrue.testing.rules import Rule, find_rule
 from holdtrue.testing.steps import StepScheduler
 from holdtrue.testing.verdicts import LeftOpen, NotWired, Verdict
@@ -37,7 +37,8 @@ class Race:
 
     Play it with :meth:`assert_holds` or :meth:`play`. The database is set back before every schedule and at the end.
     ``sweeps`` holds each party in turn, at ``hold`` or at every boundary; ``plans`` are played besides. ``content`` hashes
-    what the parties may change: a schedule after which nothing has changed has tested nothing.
+    what the parties may change: a schedule after which nothing has changed has tested nothing. So has a party that fails in
+    every schedule in series, unless it is one that ``may_fail``.
     """
 
     works: Mapping[str, Work]
@@ -52,6 +53,7 @@ class Race:
     max_steps: int = 60
     external_lock: bool = False
     content: Callable[[], str] | None = None
+    may_fail: frozenset[str] = frozenset()
     owns_control: bool = False
     played: bool = field(default=False, init=False)
     _loop: RaceLoop = field(default_factory=RaceLoop, init=False)
@@ -107,10 +109,26 @@ class Race:
             one = self.play_one(schedule)
             if one.verdict is not Verdict.HELD:
                 return self._report(one.verdict, one.reason)
+        failing = "" if asked else self._fails_always()
+        if failing:
+            return self._report(Verdict.BOTH_FAILED, failing)
         idle = [role for role in self.works if role not in self._heard and not asked]
         if idle:
             return self._report(Verdict.NOT_REACHED, f"party {' and party '.join(idle)} {self.silence}")
         return None
+
+    def _fails_always(self) -> str:
+        """Which party failed wherever it stood in the series; one that is only refused later, or needs another, did not."""
+        for one in self._judged:
+            first = one.schedule.policy.order[0] if isinstance(one.schedule.policy, Series) else ""
+            if first in self.may_fail or not all(first in other.played.errors for other in self._judged):
+                continue
+            error = one.played.errors[first]
+            return (
+                f"party {first} failed with {type(error).__name__} in every schedule in series, also where it ran first: "
+                f"nothing was tested{of_another_loop([error])}"
+            )
+        return ""
 
     def _sweep(self, asked: str) -> RaceReport:
         for role in self.works if self.sweeps else ():
@@ -164,17 +182,35 @@ class Race:
         judged = self._judge(schedule, played, before)
         if played.left_open and judged.verdict is not Verdict.VIOLATED:
             refuse_left_open(played)
+        if judged.verdict is Verdict.HELD and (missing := self._did_not_happen(schedule, played)):
+            judged = replace(judged, verdict=Verdict.NOT_REACHED, how=None, reason=missing)
         self._judged.append(judged)
         return judged
 
     def _play(self, schedule: Schedule) -> Played:
         """What comes of one schedule; the database is set back."""
+        return self._run(schedule.policy, {**self.works, **schedule.more})
+
+    def _did_not_happen(self, schedule: Schedule, played: Played) -> str:
+        """Which of the schedule's own parties failed though nobody was in its way: one that is refused is a fix at work."""
+        for name, work in schedule.more.items():
+            if name not in played.errors:
+                continue
+            self._set_back()
+            alone = self._run(Series((name,)), {name: work})
+            refuse_left_open(alone)
+            if name in alone.errors or alone.trouble is not None:
+                kind = type(played.errors[name]).__name__
+                return f"{name} failed with {kind}, also alone, so what it does did not happen"
+        return ""
+
+    def _run(self, policy: Policy, works: Mapping[str, Work]) -> Played:
         if self._asks is None and self.control is not None:
             self._asks = self.control.blocking()
         scheduler = StepScheduler(self._asks, self.limits, self.external_lock, self._loop)
         hooks = Hooks(scheduler, self.expected)
         with listening(hooks):
-            played = scheduler.play(schedule.policy, {**self.works, **schedule.more})
+            played = scheduler.play(policy, works)
         if hooks.refused is not None:
             raise hooks.refused
         if self._loop.refused is not None:

@@ -29,11 +29,12 @@ class SqliteControl:
         """``path`` is the file that the parties open."""
         self._path = path
         self._connection = _open(path)
+        self._opened = _which(path)
         self._baseline = sqlite3.connect(":memory:", check_same_thread=False)
 
     def keep_baseline(self) -> None:
         """Copy the whole file into memory."""
-        self._connection.backup(self._baseline)
+        self._current().backup(self._baseline)
 
     def set_back(self) -> None:
         """Copy the file back, page by page: data, schema and sequences.
@@ -50,21 +51,21 @@ class SqliteControl:
                     "(close its session or connection)"
                 )
 
-        self._baseline.backup(self._connection, progress=give_up, sleep=0.01)
+        self._baseline.backup(self._current(), progress=give_up, sleep=0.01)
 
     def put(self, tables: Sequence[TableRows], *, shift_from: str = "") -> Refusal | None:
         """Load rows, all or none. Times are text here: those of ISO's shape are moved, numbers are not."""
         by = datetime.now(UTC) - datetime.fromisoformat(shift_from) if shift_from else timedelta(0)
         table = ""
-        self._connection.execute("BEGIN IMMEDIATE")
+        self._current().execute("BEGIN IMMEDIATE")
         try:
             for one in tables:
                 table = one.table
                 refusal = self._put_table(one, by)
                 if refusal is not None:
-                    self._connection.execute("ROLLBACK")
+                    self._current().execute("ROLLBACK")
                     return refusal
-            self._connection.execute("COMMIT")
+            self._current().execute("COMMIT")
         except sqlite3.IntegrityError as error:
             self._roll_back()
             # SQLite's sentence names the constraint's columns and never a value.
@@ -75,7 +76,7 @@ class SqliteControl:
         return None
 
     def _put_table(self, one: TableRows, by: timedelta) -> Refusal | None:
-        known = {row[1]: row for row in self._connection.execute(f"PRAGMA table_xinfo({_quoted(one.table)})")}
+        known = {row[1]: row for row in self._current().execute(f"PRAGMA table_xinfo({_quoted(one.table)})")}
         if not known:
             return Refusal(f"there is no table {one.table}")
         gone = [name for name in one.columns if name not in known]
@@ -92,12 +93,12 @@ class SqliteControl:
         types = one.types or ("",) * len(one.columns)
         for row in one.rows:
             moved = [shift_cell(cell, kind, by) if by else cell for cell, kind in zip(row, types, strict=True)]
-            self._connection.execute(text, [read_cell(moved[place], types[place]) for place in places])
+            self._current().execute(text, [read_cell(moved[place], types[place]) for place in places])
         return None
 
     def _roll_back(self) -> None:
         with contextlib.suppress(sqlite3.Error):
-            self._connection.execute("ROLLBACK")
+            self._current().execute("ROLLBACK")
 
     def ask(self, sql: str) -> list[tuple[object, ...]]:
         """All rows of the text, byte for byte and without parameters.
@@ -106,7 +107,7 @@ class SqliteControl:
             BadSeed: the text does not run on this schema.
         """
         try:
-            return self._connection.execute(sql).fetchall()
+            return self._current().execute(sql).fetchall()
         except sqlite3.Error as error:
             name = getattr(error, "sqlite_errorname", type(error).__name__)
             raise BadSeed(f"the invariant's text does not run on this schema ({name})") from error
@@ -117,17 +118,25 @@ class SqliteControl:
         for table in tables:
             rows: list[tuple[Cell, ...]] = []
             with contextlib.suppress(sqlite3.OperationalError):  # a table the schema no longer has
-                rows = self._connection.execute(f"SELECT * FROM {_quoted(table)}").fetchall()
+                rows = self._current().execute(f"SELECT * FROM {_quoted(table)}").fetchall()
             digest.update(repr((table, sorted(map(repr, rows)))).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
     def dangling(self) -> frozenset[tuple[str, str]]:
         """What SQLite lets through unless ``PRAGMA foreign_keys`` is on, which it is not by itself."""
         try:
-            found = self._connection.execute("PRAGMA foreign_key_check").fetchall()
+            found = self._current().execute("PRAGMA foreign_key_check").fetchall()
         except sqlite3.OperationalError:  # a key to what the schema does not have: nothing can be told
             return frozenset()
         return frozenset((str(child), str(parent)) for child, _row, parent, _key in found)
+
+    def _current(self) -> sqlite3.Connection:
+        """To the file that stands there now: a connection to one that was removed would answer from it forever."""
+        if _which(self._path) != self._opened:
+            self._connection.close()
+            self._connection = _open(self._path)
+            self._opened = _which(self._path)
+        return self._connection
 
     def blocking(self) -> SqliteBlocking:
         """Infers who waits, on a connection of its own for each question."""
@@ -186,6 +195,15 @@ class SqliteBlocking:
 
 def _open(path: Path, timeout: float = _PATIENCE) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
+
+
+def _which(path: Path) -> tuple[int, int] | None:
+    """Which file stands there now; None where none does."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _quoted(name: str) -> str:

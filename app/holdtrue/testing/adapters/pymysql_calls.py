@@ -129,10 +129,23 @@ class _Told:
         elif statement.verb in ("BEGIN", "START") or not connection.get_autocommit():
             # The server does not tell after a SELECT that it opened a transaction.
             self._open.add(id(connection))
-        autocommits = connection.query if is_one and idle and connection.get_autocommit() else None
+        autocommits = _unnoticed(connection) if is_one and idle and connection.get_autocommit() else None
         return self._calls.statement(
             connection, connection.thread_id(), statement, call, idle=idle, autocommits=autocommits
         )
+
+
+def _unnoticed(connection: Any) -> Callable[[str], object]:
+    """Sends a text of ours; what the connection tells of its last statement goes on to be that of the user's."""
+
+    def send(sql: str) -> None:
+        result, affected = connection._result, connection._affected_rows
+        connection.query(sql)
+        # A result that was not read to its end is gone by now: the next statement would wait for the rest of it.
+        if result is None or not (result.has_next or result.unbuffered_active):
+            connection._result, connection._affected_rows = result, affected
+
+    return send
 
 
 def _statement(query: Any) -> Statement:
