@@ -53,7 +53,9 @@ class CanaryRunner:
         self._looked = (catalog, at)
         declared = declared_by(catalog.config)
         try:
-            turned = self._store.canary.look(declared, _deciding(catalog.config.canary, catalog.canary))
+            turned = self._store.canary.look(
+                declared, _deciding(catalog.config.canary, catalog.canary), content_hash=catalog.content_hash
+            )
         except StoreError as problem:
             log.warning("canary_failed", problem=type(problem).__name__)
             return None

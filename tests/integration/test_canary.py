@@ -129,6 +129,22 @@ def test_what_a_notifier_was_before_proves_nothing_of_what_it_is_now(scene: Scen
     assert [one.notifier for one in scene.store.canary.proofs()] == ["oncall"]
 
 
+def test_an_instance_whose_catalog_is_not_in_force_takes_no_proof_away(scene: Scene, rounds: Rounds) -> None:
+    """One that is not deployed yet, beside one with a changed notifier: without this each look began a round anew."""
+    rounds.go()
+    old = scene.catalog
+    assert old is not None
+    new = otherwise(old, "pager")
+    scene.install(new)
+    rounds.go()
+    assert all(one.well for one in rounds.proven().values())
+    scene.catalog = old
+    assert (rounds.turn().turn, rounds.turn().why) == (Turn.NOTHING, WhyTurn.NOT_IN_FORCE)
+    scene.catalog = new
+    assert rounds.turn().turn is Turn.NOTHING
+    assert all(one.well for one in rounds.proven().values())
+
+
 def test_a_message_that_was_sent_before_the_change_is_no_part_of_a_proof(scene: Scene, rounds: Rounds) -> None:
     while not scene.store.alerts.find_open(CANARY_NAME):
         rounds.step()
@@ -288,7 +304,9 @@ def test_instances_that_turn_at_once_make_each_turn_once(house: House, many: int
     def turn() -> None:
         for _ in range(4):
             together.wait(20)
-            made.append(house.store.canary.look({"oncall": "as it is"}, decide).turn)
+            made.append(
+                house.store.canary.look({"oncall": "as it is"}, decide, content_hash=f"hash-{house.generation}").turn
+            )
 
     threads = [threading.Thread(target=turn) for _ in range(many)]
     for thread in threads:

@@ -52,9 +52,10 @@ def test_its_alerts_are_listed_pushed_counted_and_told_together(scene: Scene) ->
 
 def test_its_alerts_that_have_ended_are_listed_and_prove_nothing(scene: Scene) -> None:
     """Their fired and resolved came whole, and are no round of the canary."""
-    scene.store.canary.look(
-        {"oncall": "as it is"}, lambda _, __: alerting.Turned(alerting.Turn.NOTHING, alerting.WhyTurn.DUE)
-    )
+    assert scene.catalog is not None
+    nothing = alerting.Turned(alerting.Turn.NOTHING, alerting.WhyTurn.DUE)
+    declared = {"oncall": "as it is"}
+    scene.store.canary.look(declared, lambda _, __: nothing, content_hash=scene.catalog.content_hash)
     scene.pass_time()
     for one in scene.store.outbox.claim(instance="here", limit=9, ttl=timedelta(minutes=1), notifiers=["oncall"]):
         scene.store.outbox.mark(one.message, Delivered())

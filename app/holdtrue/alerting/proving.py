@@ -37,6 +37,7 @@ class WhyTurn(StrEnum):
     DUE = "the next round is due"
     UNPROVEN = "a notifier waits for its first proof"
     NOT_YET = "the next round is not due"
+    NOT_IN_FORCE = "another catalog is in force"
     NOT_HOLDING = "nobody has just seen it hold"
     FIRED = "its beginning was sent, or failed for good"
     FIRING = "its beginning is being told"

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, case, delete, insert, literal, select, update
 
-from holdtrue.alerting import CanaryState, Turn, Turned
+from holdtrue.alerting import CanaryState, Turn, Turned, WhyTurn
 from holdtrue.model import (
     CANARY_NAME,
     Ending,
@@ -22,10 +22,12 @@ from holdtrue.store import rows
 from holdtrue.store.canary_tables import canary_rounds, proofs
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.situations import EPISODES, IS_CANARY, known_of, lock_entries
-from holdtrue.store.tables import entries, episodes, messages
+from holdtrue.store.tables import entries, episodes, generations, messages
 
 ROUNDS_KEPT = 100
 GIVEN_UP = "given up when the next round of the canary began"
+
+_NOT_IN_FORCE = Turned(Turn.NOTHING, WhyTurn.NOT_IN_FORCE)
 
 Decide = Callable[[CanaryState, datetime], Turned]
 
@@ -42,13 +44,16 @@ class Canaries:
         with self._engine.read() as connection:
             return _proofs(connection, _entry(connection))
 
-    def look(self, declared: Mapping[str, str], decide: Decide) -> Turned:
+    def look(self, declared: Mapping[str, str], decide: Decide, *, content_hash: str) -> Turned:
         """Decide on the canary's state, and do it under its entry's lock: two instances never do one turn twice.
 
         ``declared`` are the notifiers to prove, each with a fingerprint of what it is: one that is declared otherwise than
-        before is not proven any more. Nothing is written where nothing is to be done.
+        before is not proven any more. Nothing is written where nothing is to be done, or by an instance whose catalog, of this
+        ``content_hash``, is not the one in force: it would take away what is proven of the notifiers as they are now.
         """
         with self._engine.read() as connection:
+            if not _is_in_force(connection, content_hash):
+                return _NOT_IN_FORCE
             entry = _entry(connection)
             seen = _state(connection, entry)
             turned = decide(seen, self._engine.now(connection))
@@ -57,6 +62,9 @@ class Canaries:
             return turned
         with self._engine.write() as connection:
             lock_entries(connection, [entry])
+            # A new catalog is put in force under the lock of all entries.
+            if not _is_in_force(connection, content_hash):
+                return _NOT_IN_FORCE
             now = self._engine.now(connection)
             _follow(connection, declared, now)
             # Decided again under the lock: another instance may have done it.
@@ -94,6 +102,11 @@ def prove(connection: Connection, message: Message, now: datetime) -> None:
         .where(proofs.c.notifier == message.notifier, whole)
         .values(proven_at=now, episode_id=message.episode)
     )
+
+
+def _is_in_force(connection: Connection, content_hash: str) -> bool:
+    newest = select(generations.c.content_hash).order_by(generations.c.number.desc()).limit(1)
+    return bool(connection.execute(newest).scalar() == content_hash)
 
 
 def _entry(connection: Connection) -> int | None:
