@@ -252,7 +252,7 @@ class Delivery:
             self._give_back(owed, "not sent: its turn came too late", timedelta(0))
             return
         parcel = self._parcel(owed, self._store.now())
-        result = notifier.deliver(parcel)
+        result = as_a_proof(notifier.deliver(parcel), owed.episode)
         now = self._store.now()
         retry_at, what = self._after(name, owed, result, now)
         marked = self._store.outbox.mark(owed.message, result, next_try_at=retry_at)
@@ -334,6 +334,13 @@ class Delivery:
             self.outcomes[name, what] += 1
         if self._notified is not None:
             self._notified(name, what)
+
+
+def as_a_proof(result: Delivered | Undelivered, episode: Episode) -> Delivered | Undelivered:
+    """What came of a message of the canary: one that only some took proves nothing, and is no delivery (semantics 7.7)."""
+    if episode.canary and isinstance(result, Delivered) and result.partly:
+        return Undelivered(result.note, permanent=True)
+    return result
 
 
 def without_thread(result: Delivered | Undelivered) -> Delivered | Undelivered:

@@ -7,8 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from holdtrue.model import CANARY_NAME, CANARY_OWNER, Delivered, Episode, Mark, Reason
+from holdtrue.delivery import as_a_proof
+from holdtrue.model import CANARY_NAME, CANARY_OWNER, Delivered, Episode, Mark, Reason, Undelivered
 from scenes.told import EPISODE, KINDS, RESOLVED, UNCHECKED, Stand, parcel, standing
+
+CANARY = replace(EPISODE, severity="info", owner=CANARY_OWNER, invariant=CANARY_NAME)
+
+
+def test_a_round_that_only_some_recipients_took_proves_nothing() -> None:
+    """Semantics 7.7: the address that refuses may be the one that wakes somebody."""
+    some = Delivered(note="1 of 2 recipients were refused", partly=True)
+    assert as_a_proof(some, CANARY) == Undelivered("1 of 2 recipients were refused", permanent=True)
+    assert as_a_proof(Delivered(note="posted anew"), CANARY) == Delivered(note="posted anew")
+    assert as_a_proof(some, EPISODE) is some
 
 
 @pytest.fixture(params=KINDS)

@@ -197,7 +197,7 @@ def test_recipients_that_are_refused_are_counted_and_the_others_are_told(mail: M
     mail.recipient.extend(["", "550 unknown"])
     result = notifier.deliver(parcel())
     assert isinstance(result, Delivered)
-    assert result.note == "1 of 2 recipients were refused"
+    assert (result.note, result.partly) == ("1 of 2 recipients were refused", True)
     assert mail.recipients == [["a@example.com"]]
     mail.recipient.extend(["550 unknown", "450 busy"])
     mixed = notifier.deliver(parcel())

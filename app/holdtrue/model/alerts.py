@@ -338,10 +338,11 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The notifier took it; ``thread`` is where, if it can be edited later."""
+    """The notifier took it; ``thread`` is where, if it can be edited later. ``partly``: some whom it was for were refused."""
 
     thread: Thread | None = None
     note: str = ""
+    partly: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,8 @@ class Email:
             return Undelivered(f"the secret cannot be read: {problem.message}")
         except Exception as problem:  # noqa: BLE001 - the library raises whatever the network does; its text may hold a login
             return _undelivered(problem)
-        return Delivered(thread, f"{refused} of {len(self._to)} recipients were refused" if refused else "")
+        note = f"{refused} of {len(self._to)} recipients were refused" if refused else ""
+        return Delivered(thread, note, partly=bool(refused))
 
     def redraw(self, parcel: Parcel) -> Delivered | Undelivered:
         """Nothing: what was sent stays as it is."""
