@@ -42,7 +42,7 @@ def add(  # noqa: PLR0917  typer makes options of them
     url: UrlOption = None,
     format_: FormatOption = Format.TEXT,
 ) -> None:
-    """Tell of a deploy. The same one told twice is one. Exit code: 0 if it is kept, 2 if it was refused."""
+    """Tell of a deploy. The same one told twice with the same --at is one. Exit code: 0 if it is kept, 2 if it was refused."""
     moment = _moment(at) if at else None
     with _open_telling(config, url) as telling:
         report = telling.add(service, version, moment, by)
