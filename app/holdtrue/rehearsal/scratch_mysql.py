@@ -7,7 +7,6 @@ import re
 import secrets
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +17,8 @@ from zoneinfo import ZoneInfo
 from holdtrue.errors import MissingInstallSet
 from holdtrue.model import Example, ExampleRow, ExampleValue, FromNow
 from holdtrue.rehearsal.scratch import ScratchFailed, Unfit, place_of, say_left_out
+from holdtrue.testing.mariadb_connecting import quoted
+from holdtrue.testing.mariadb_tables import MariadbKey
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -36,23 +37,6 @@ _MODE: Final = "STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUT
 _OF_KEY: Final = re.compile(r"for key '([^']*)'$")
 _OF_COLUMN: Final = re.compile(r"for column (?:(?:`[^`]*`\.)*`([^`]*)`|'([^']*)') at row \d+$")
 _OF_CHECK: Final = re.compile(r"^(?:CONSTRAINT|Check constraint) [`']([^`']*)[`'] ")
-
-
-@dataclass(frozen=True, slots=True)
-class _Foreign:
-    child: str
-    parent: str
-    columns: tuple[str, ...]
-    parent_columns: tuple[str, ...]
-
-    @property
-    def dangling(self) -> str:
-        """Finds a row that refers to what is not there; a NULL refers to nothing."""
-        given = " AND ".join(f"c.{_quoted(name)} IS NOT NULL" for name in self.columns)
-        pairs = zip(self.columns, self.parent_columns, strict=True)
-        equal = " AND ".join(f"p.{_quoted(theirs)} = c.{_quoted(ours)}" for ours, theirs in pairs)
-        inner = f"SELECT 1 FROM {_quoted(self.parent)} p WHERE {equal}"
-        return f"SELECT 1 FROM {_quoted(self.child)} c WHERE {given} AND NOT EXISTS ({inner}) LIMIT 1"
 
 
 class MysqlScratch:
@@ -98,10 +82,10 @@ class MysqlScratch:
         return f"mysql://{login}@{host}/{self._name}" + (f"?{parts.query}" if parts.query else "")
 
     def _making(self) -> list[str]:
-        made = [f"CREATE DATABASE {_quoted(self._name)} CHARACTER SET utf8mb4"]
+        made = [f"CREATE DATABASE {quoted(self._name)} CHARACTER SET utf8mb4"]
         if not self._ours:
             # In a grant `_` stands for any letter.
-            granted = _quoted(self._name.replace("_", "\\_"))
+            granted = quoted(self._name.replace("_", "\\_"))
             made += [
                 f"CREATE USER '{self._user}'@'%' IDENTIFIED BY '{self._secret}'",
                 f"GRANT ALL PRIVILEGES ON {granted}.* TO '{self._user}'@'%'",
@@ -124,13 +108,13 @@ class MysqlScratch:
         for (trigger,) in self._ask(
             f"SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema {here}"
         ):
-            self._execute(f"DROP TRIGGER {_quoted(trigger)}")
+            self._execute(f"DROP TRIGGER {quoted(trigger)}")
         tables = self._ask(
             "SELECT table_name, auto_increment FROM information_schema.tables"
             f" WHERE table_type <> 'VIEW' AND table_schema {here} ORDER BY 1"
         )
         self._counters = {name: int(counter or 1) for name, counter in tables}
-        self._seeded = any(self._ask(f"SELECT 1 FROM {_quoted(name)} LIMIT 1") for name in self._counters)
+        self._seeded = any(self._ask(f"SELECT 1 FROM {quoted(name)} LIMIT 1") for name in self._counters)
         keys: dict[tuple[str, str], list[tuple[str, ...]]] = {}
         for child, key, *rest in self._ask(
             "SELECT table_name, constraint_name, referenced_table_name, column_name, referenced_column_name"
@@ -139,8 +123,8 @@ class MysqlScratch:
         ):
             keys.setdefault((child, key), []).append(tuple(rest))
         self._foreign = tuple(
-            _Foreign(child, parts[0][0], tuple(one[1] for one in parts), tuple(one[2] for one in parts))
-            for (child, _), parts in keys.items()
+            MariadbKey(key, child, parts[0][0], tuple(one[1] for one in parts), tuple(one[2] for one in parts))
+            for (child, key), parts in keys.items()
         )
 
     def set_back(self) -> None:
@@ -148,15 +132,15 @@ class MysqlScratch:
         with self._failing("the scratch database"):
             if self._seeded:
                 if self._connection is not None:
-                    self._execute(f"DROP DATABASE {_quoted(self._name)}")
-                    self._execute(f"CREATE DATABASE {_quoted(self._name)} CHARACTER SET utf8mb4")
+                    self._execute(f"DROP DATABASE {quoted(self._name)}")
+                    self._execute(f"CREATE DATABASE {quoted(self._name)} CHARACTER SET utf8mb4")
                     self._connection.close()
                 self._dirty.clear()
                 self._build()
             for name in sorted(self._dirty):
-                self._execute(f"TRUNCATE TABLE {_quoted(name)}")
+                self._execute(f"TRUNCATE TABLE {quoted(name)}")
                 if self._counters.get(name, 1) > 1:
-                    self._execute(f"ALTER TABLE {_quoted(name)} AUTO_INCREMENT = {self._counters[name]}")
+                    self._execute(f"ALTER TABLE {quoted(name)} AUTO_INCREMENT = {self._counters[name]}")
             self._dirty.clear()
 
     def load(self, example: Example) -> Unfit | None:
@@ -191,12 +175,12 @@ class MysqlScratch:
                 return f"{row.table}.{column} is computed by the database and cannot be given"
             if isinstance(value, FromNow) and any(word in kind for word in _NUMBERS):
                 return f"{row.table}.{column} holds numbers, and a moment is written as a text"
-        names = ", ".join(_quoted(name).replace("%", "%%") for name in row.columns)
+        names = ", ".join(quoted(name).replace("%", "%%") for name in row.columns)
         marks = ", ".join("%s" for _ in row.columns)
         self._dirty.add(table)
         try:
             self._ask(
-                f"INSERT INTO {_quoted(table).replace('%', '%%')} ({names}) VALUES ({marks})",
+                f"INSERT INTO {quoted(table).replace('%', '%%')} ({names}) VALUES ({marks})",
                 [self._bound(value, now) for value in row.values],
             )
         except self._pymysql.err.MySQLError as problem:
@@ -219,7 +203,7 @@ class MysqlScratch:
         found = []
         with self._failing("the scratch database"):
             for one in self._foreign:
-                if one.parent not in self._counters or (one.child in self._dirty and self._ask(one.dangling)):
+                if one.parent not in self._counters or (one.child in self._dirty and self._ask(one.unmet)):
                     found.append((one.child, one.parent))
         return say_left_out(found)
 
@@ -228,7 +212,7 @@ class MysqlScratch:
         if self._connection is not None:
             with contextlib.suppress(Exception):
                 self._connection.close()
-        dropping = [f"DROP DATABASE IF EXISTS {_quoted(self._name)}"]
+        dropping = [f"DROP DATABASE IF EXISTS {quoted(self._name)}"]
         if not self._ours:
             dropping.append(f"DROP USER IF EXISTS '{self._user}'@'%'")
         for statement in dropping:
@@ -318,7 +302,3 @@ def _unfit(table: str, number: int, words: str) -> str:
     if column:
         return f"{what} does not fit: {table}.{column[1] or column[2]} cannot hold its value (error {number})"
     return f"{what} was refused (error {number})"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

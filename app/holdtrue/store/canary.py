@@ -21,6 +21,7 @@ from holdtrue.model import (
 from holdtrue.store import rows
 from holdtrue.store.canary_tables import canary_rounds, proofs
 from holdtrue.store.engine import StoreEngine
+from holdtrue.store.giving_up import give_up
 from holdtrue.store.situations import EPISODES, IS_CANARY, known_of, lock_entries
 from holdtrue.store.tables import entries, episodes, generations, messages
 
@@ -200,15 +201,4 @@ def _give_up(connection: Connection, entry: int) -> None:
     """End what is still owed of former rounds: a notifier that is away for long is not told of all of them when it is back."""
     mine = select(episodes.c.id).where(episodes.c.entry_id == entry, episodes.c.subject == Subject.VIOLATION.value)
     why = case((messages.c.problem == "", GIVEN_UP), else_=literal(f"{GIVEN_UP}: ") + messages.c.problem)
-    connection.execute(
-        update(messages)
-        .where(messages.c.state == MessageState.PENDING.value, messages.c.episode_id.in_(mine))
-        .values(
-            state=MessageState.FAILED.value,
-            problem=why,
-            next_try_at=None,
-            lease_owner=None,
-            lease_until=None,
-            token=messages.c.token + 1,
-        )
-    )
+    give_up(connection, messages.c.episode_id.in_(mine), why)

@@ -17,6 +17,7 @@ from holdtrue.store.canary import prove
 from holdtrue.store.columns import Values
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.gathering import ALONE, MOST, WINDOW, Opening, gather
+from holdtrue.store.giving_up import give_up
 from holdtrue.store.outages import due_outages
 from holdtrue.store.overtaking import Turn, Waiting, next_turn
 from holdtrue.store.records import Hold, OwedMessage
@@ -249,22 +250,11 @@ class Outbox:
         """What is owed to notifiers that left the catalog is never sent: end it, visibly, and say how many that were."""
         with self._engine.write() as connection:
             now = self._engine.now(connection)
-            return connection.execute(
-                update(messages)
-                .where(
-                    messages.c.state == MessageState.PENDING.value,
-                    messages.c.notifier.not_in(sorted(present)),
-                    or_(messages.c.lease_until.is_(None), messages.c.lease_until < now),
-                )
-                .values(
-                    state=MessageState.FAILED.value,
-                    problem=NOTIFIER_LEFT,
-                    next_try_at=None,
-                    lease_owner=None,
-                    lease_until=None,
-                    token=messages.c.token + 1,
-                )
-            ).rowcount
+            left = and_(
+                messages.c.notifier.not_in(sorted(present)),
+                or_(messages.c.lease_until.is_(None), messages.c.lease_until < now),
+            )
+            return give_up(connection, left, NOTIFIER_LEFT)
 
     def mark(self, message: Message, result: Delivered | Undelivered, next_try_at: datetime | None = None) -> bool:
         """Write what became of a claimed message; False if its claim was lost meanwhile, and nothing was written.

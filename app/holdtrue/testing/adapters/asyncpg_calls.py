@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from holdtrue.testing.adapters.async_calls import ALONE, AsyncCalls
-from holdtrue.testing.adapters.patching import patched
+from holdtrue.testing.adapters.patching import patched_all
 from holdtrue.testing.hooks import Hooks, Wire
 from holdtrue.testing.statements import Statement, classify
 
@@ -38,19 +38,16 @@ class AsyncpgCalls:
             return
         told = _Told(AsyncCalls(hooks, "asyncpg", _wire))
         connection = asyncpg.Connection
-        with ExitStack() as stack:
-            for owner, names, make in (
-                (connection, "execute", told.execute),
-                (connection, "executemany fetch fetchval fetchrow fetchmany copy_from_query", told.query),
-                (connection, f"{_READS_TABLE} {_WRITES_TABLE}", told.copy),
-                (connection, "reset _reset _introspect_type", told.its_own),
-                (connection, "_cleanup", told.closed),
-                (PreparedStatement, "fetch fetchval fetchrow fetchmany executemany", told.prepared),
-                (BaseCursor, "_bind _bind_exec", told.prepared),
-                (PoolConnectionHolder, "release", told.released),
-            ):
-                for name in names.split():
-                    stack.enter_context(patched(owner, name, make))
+        with patched_all(
+            (connection, "execute", told.execute),
+            (connection, "executemany fetch fetchval fetchrow fetchmany copy_from_query", told.query),
+            (connection, f"{_READS_TABLE} {_WRITES_TABLE}", told.copy),
+            (connection, "reset _reset _introspect_type", told.its_own),
+            (connection, "_cleanup", told.closed),
+            (PreparedStatement, "fetch fetchval fetchrow fetchmany executemany", told.prepared),
+            (BaseCursor, "_bind _bind_exec", told.prepared),
+            (PoolConnectionHolder, "release", told.released),
+        ):
             yield
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -33,6 +33,16 @@ def patched(owner: type | object, name: str, make: Callable[[Any], Any]) -> Iter
             delattr(owner, name)
         else:
             setattr(owner, name, own)
+
+
+@contextmanager
+def patched_all(*methods: tuple[type | object, str, Callable[[Any], Any]]) -> Iterator[None]:
+    """The same for several: each with its owner, the names of its methods with spaces between, and what makes the new one."""
+    with ExitStack() as stack:
+        for owner, names, make in methods:
+            for name in names.split():
+                stack.enter_context(patched(owner, name, make))
+        yield
 
 
 def is_reported_above(driver: str) -> bool:

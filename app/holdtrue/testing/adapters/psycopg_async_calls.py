@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from holdtrue.testing.adapters.async_calls import ALONE, AsyncCalls
-from holdtrue.testing.adapters.patching import patched
+from holdtrue.testing.adapters.patching import patched_all
 from holdtrue.testing.adapters.psycopg_calls import read_query
 from holdtrue.testing.adapters.urls import connection_url
 from holdtrue.testing.hooks import Hooks, Wire
@@ -34,19 +34,17 @@ class PsycopgAsyncCalls:
             yield
             return
         told = _Told(AsyncCalls(hooks, "psycopg", _wire))
-        with ExitStack() as stack:
-            for owner, name, make in (
-                (psycopg.AsyncCursor, "execute", told.statement),
-                (psycopg.AsyncCursor, "executemany", told.statement),
-                (psycopg.AsyncCursor, "stream", told.stream),
-                (psycopg.AsyncCursor, "copy", told.copy),
-                (psycopg.AsyncServerCursor, "execute", told.statement),
-                (psycopg.AsyncConnection, "commit", told.commit),
-                (psycopg.AsyncConnection, "rollback", told.rollback),
-                (psycopg.AsyncConnection, "close", told.close),
-                (psycopg.AsyncTransaction, "__aexit__", told.leave),
-            ):
-                stack.enter_context(patched(owner, name, make))
+        with patched_all(
+            (psycopg.AsyncCursor, "execute", told.statement),
+            (psycopg.AsyncCursor, "executemany", told.statement),
+            (psycopg.AsyncCursor, "stream", told.stream),
+            (psycopg.AsyncCursor, "copy", told.copy),
+            (psycopg.AsyncServerCursor, "execute", told.statement),
+            (psycopg.AsyncConnection, "commit", told.commit),
+            (psycopg.AsyncConnection, "rollback", told.rollback),
+            (psycopg.AsyncConnection, "close", told.close),
+            (psycopg.AsyncTransaction, "__aexit__", told.leave),
+        ):
             yield
 
 

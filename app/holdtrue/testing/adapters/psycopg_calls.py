@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from holdtrue.testing.adapters.calls import Calls
-from holdtrue.testing.adapters.patching import patched
+from holdtrue.testing.adapters.patching import patched_all
 from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.statements import Statement, classify
 
@@ -32,19 +32,17 @@ class PsycopgCalls:
             yield
             return
         told = _Told(Calls(hooks, "psycopg"))
-        with ExitStack() as stack:
-            for owner, name, make in (
-                (psycopg.Cursor, "execute", told.statement),
-                (psycopg.Cursor, "executemany", told.many),
-                (psycopg.Cursor, "copy", told.many),
-                (psycopg.Cursor, "stream", told.stream),
-                (psycopg.ServerCursor, "execute", told.statement),
-                (psycopg.Connection, "commit", told.commit),
-                (psycopg.Connection, "rollback", told.rollback),
-                (psycopg.Connection, "close", told.close),
-                (psycopg.Transaction, "__exit__", told.leave),
-            ):
-                stack.enter_context(patched(owner, name, make))
+        with patched_all(
+            (psycopg.Cursor, "execute", told.statement),
+            (psycopg.Cursor, "executemany", told.many),
+            (psycopg.Cursor, "copy", told.many),
+            (psycopg.Cursor, "stream", told.stream),
+            (psycopg.ServerCursor, "execute", told.statement),
+            (psycopg.Connection, "commit", told.commit),
+            (psycopg.Connection, "rollback", told.rollback),
+            (psycopg.Connection, "close", told.close),
+            (psycopg.Transaction, "__exit__", told.leave),
+        ):
             yield
 
 

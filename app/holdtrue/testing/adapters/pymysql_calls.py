@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
 from holdtrue.testing.adapters.calls import Calls
-from holdtrue.testing.adapters.patching import patched
+from holdtrue.testing.adapters.patching import patched_all
 from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.statements import COMMIT, Statement, classify
 
@@ -31,18 +31,16 @@ class PyMySQLCalls:
             yield
             return
         told = _Told(Calls(hooks, "pymysql"), SSCursor)
-        with ExitStack() as stack:
-            for owner, name, make in (
-                (Cursor, "execute", told.statement),
-                (Cursor, "executemany", told.many),
-                (Cursor, "callproc", told.procedure),
-                (Connection, "query", told.query),
-                (Connection, "begin", told.begin),
-                (Connection, "commit", told.commit),
-                (Connection, "rollback", told.rollback),
-                (Connection, "close", told.close),
-            ):
-                stack.enter_context(patched(owner, name, make))
+        with patched_all(
+            (Cursor, "execute", told.statement),
+            (Cursor, "executemany", told.many),
+            (Cursor, "callproc", told.procedure),
+            (Connection, "query", told.query),
+            (Connection, "begin", told.begin),
+            (Connection, "commit", told.commit),
+            (Connection, "rollback", told.rollback),
+            (Connection, "close", told.close),
+        ):
             yield
 
 
