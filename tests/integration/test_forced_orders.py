@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -28,6 +25,7 @@ from holdtrue.testing import (
     race,
     replay,
 )
+from pytesting import run_pytest
 from racy import duplicate, late, schema
 from servers.postgres import PostgresPrimary
 
@@ -276,18 +274,8 @@ def test_a_barrier_database_stands_before_the_parties_of_an_order_begin(
 ) -> None:
     """Built inside a party it would block the loop, and its statements would be steps of that party."""
     (tmp_path / "test_lazy.py").write_text(LAZY, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env={
-            **os.environ,
-            "HOLDTRUE_BARRIER_URL": postgres_primary.url(),
-            "PYTHONPATH": str(Path(__file__).parents[1]),
-        },
-    )
+    tests = str(Path(__file__).parents[1])
+    done = run_pytest(folder=tmp_path, HOLDTRUE_BARRIER_URL=postgres_primary.url(), PYTHONPATH=tests)
     assert "1 passed" in done.stdout, done.stdout
 
 
@@ -315,13 +303,7 @@ def test_an_order_that_is_forgotten_fails_its_test(tmp_path: Path) -> None:
         "def test_never_asked():\n    force_order('A: COMMIT').run(A=print)\n",
         encoding="utf-8",
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = run_pytest(folder=tmp_path)
     assert "2 failed" in done.stdout
     assert "never played: call .run(…)" in done.stdout
     assert "call .assert_reached()" in done.stdout

@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy import Engine, text
 
 from holdtrue.errors import Refused
-from holdtrue.model import Incident, TableRows
 from holdtrue.testing import (
     BarrierDatabase,
     BarrierFailed,
@@ -21,22 +20,9 @@ from holdtrue.testing import (
     replay,
 )
 from racy import duplicate, late, schema
+from racy.promoted import TWO_REFUNDS
 from servers.postgres import PostgresPrimary
 
-REFUND = ("id", "dispute_id", "amount_eur", "state")
-INCIDENT = Incident(
-    id="one_7",
-    invariant="one_settled_refund_per_dispute",
-    database="payments",
-    engine="postgresql",
-    sql=schema.ONE_SETTLED,
-    returns="rows",
-    seed=(
-        TableRows("accounts", ("id", "credit_balance_eur", "version"), (("acc_1", "0.00", "0"),)),
-        TableRows("disputes", ("id", "account_id", "amount_eur"), (("dsp_1", "acc_1", "40.00"),)),
-    ),
-    observed=(TableRows("refunds", REFUND, (("3", "dsp_1", "40.00", "settled"), ("4", "dsp_1", "40.00", "settled"))),),
-)
 PLAYED = """
     A  START
     A  SELECT refunds
@@ -170,7 +156,7 @@ def test_an_incident_plays_it_besides_its_sweep(plain: BarrierDatabase, unique: 
     def by_lock(db: BarrierDatabase) -> None:
         duplicate.right_lock_parent(db.engine)
 
-    incident = FrozenIncident(replace(INCIDENT, id="one_8"))
+    incident = FrozenIncident(replace(TWO_REFUNDS, id="one_8"))
     report = incident.check(right, right, unique, also=late_effect("ask_provider"))
     assert [one.schedule.name for one in report.judged][-2:] == ["B4", "late"]
     with pytest.raises(BarrierFailed, match="never came to stand at checkpoint") as found:

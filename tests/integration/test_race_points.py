@@ -30,6 +30,7 @@ from holdtrue.testing import (
     step,
 )
 from holdtrue.testing.barrier_databases import BarrierServer
+from pytesting import run_pytest
 from racy import duplicate, lost_update, schema
 from servers.postgres import PostgresPrimary
 
@@ -196,13 +197,7 @@ def test_a_race_that_is_made_and_never_played_fails_its_test(tmp_path: Path) -> 
         "    arace(a=print, b=print, invariant='SELECT 1 WHERE false', reset=print).assert_holds()\n",
         encoding="utf-8",
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = run_pytest(folder=tmp_path)
     assert done.returncode == 1
     assert "3 failed" in done.stdout
     assert done.stdout.count("made and never played: call .assert_holds()") == 2

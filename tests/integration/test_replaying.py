@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from pytesting import run_pytest
 from servers.postgres import PostgresPrimary
 
 TESTS = Path(__file__).parents[1]
@@ -77,18 +75,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_printed_line_plays_that_schedule_and_no_other(folder: Path, postgres_primary: PostgresPrimary) -> None:
-    environ = {**os.environ, "HOLDTRUE_BARRIER_URL": postgres_primary.url(), "PYTHONPATH": str(TESTS)}
+    environ = {"HOLDTRUE_BARRIER_URL": postgres_primary.url(), "PYTHONPATH": str(TESTS)}
 
     def run(*arguments: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", *arguments],
-            cwd=folder,
-            env=environ,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        done = run_pytest("--tb=short", *arguments, folder=folder, **environ)
         assert done.returncode == 1, done.stdout + done.stderr
         return done.stdout
 

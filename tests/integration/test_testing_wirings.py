@@ -5,35 +5,23 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from holdtrue.model import Incident, TableRows
+from holdtrue.model import TableRows
 from holdtrue.scaffolding import TicketContext, render
 from racy import schema
+from racy.promoted import REFUND, TWO_REFUNDS
 from servers.postgres import PostgresPrimary
 
 TESTS = Path(__file__).parents[1]
 PYTEST = (sys.executable, "-m", "pytest", "-q", "--import-mode=importlib", "-p", "no:cacheprovider")
-REFUND = ("id", "dispute_id", "amount_eur", "state")
-INCIDENT = Incident(
-    id="refunds_7",
-    invariant="one_settled_refund_per_dispute",
-    database="payments",
-    engine="postgresql",
-    sql=schema.ONE_SETTLED,
-    returns="rows",
-    seed=(
-        TableRows("accounts", ("id", "credit_balance_eur", "version"), (("acc_1", "0.00", "0"),)),
-        TableRows("disputes", ("id", "account_id", "amount_eur"), (("dsp_1", "acc_1", "40.00"),)),
-        TableRows("refunds", REFUND, (("1", "dsp_1", "40.00", "failed"),)),
-    ),
-    observed=(TableRows("refunds", REFUND, (("3", "dsp_1", "40.00", "settled"), ("4", "dsp_1", "40.00", "settled"))),),
-)
+FAILED = TableRows("refunds", REFUND, (("1", "dsp_1", "40.00", "failed"),))
+INCIDENT = replace(TWO_REFUNDS, id="refunds_7", seed=(*TWO_REFUNDS.seed, FAILED))
 CONFTEST = """
 import pathlib
 import pytest

@@ -18,6 +18,7 @@ import casebook
 from holdtrue.model import Incident, Position, TableRows
 from holdtrue.scaffolding import TicketContext, Writer, render, ticket_id
 from holdtrue.testing import BadSeed, load_incident
+from pytesting import run_pytest
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 HOSTILE = "\"\"\"\n'''\nimport os; os.system('touch /tmp/scaffold-pwned')\n{__import__('os')} %(x)s \\N{BULLET} \\"
@@ -81,14 +82,7 @@ def test_code_in_row_values_stays_data_byte_for_byte(tmp_path: Path) -> None:
     write(tmp_path, files)
     test = tmp_path / "test_incident_one_7.py"
     subprocess.run([sys.executable, "-m", "py_compile", str(test)], check=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = run_pytest(test, folder=tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "NotWired" in done.stdout
     assert not marker.exists()
