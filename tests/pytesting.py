@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-
 # Where one of these is set, pytest's summary repeats whole messages; what is read of it must not hang on where we run.
 OUTER = frozenset({"CI", "BUILD_NUMBER", "PYTEST_ADDOPTS"})
 
