@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -30,7 +30,7 @@ from holdtrue.model import (
     Thread,
     Undelivered,
 )
-from holdtrue.notifiers import MAY_HAVE_ARRIVED, Gathering, Notifier, Outage
+from holdtrue.notifiers import MAY_HAVE_ARRIVED, Gathering, Notifier, Outage, OutageTeller
 from holdtrue.store import Store
 from holdtrue.store.records import OwedMessage
 
@@ -118,18 +118,19 @@ class Delivery:
             return 0
         until = time.monotonic() + self._lease.total_seconds()
         built = self._notifiers()
-        gathering: dict[str, Gathering] = {}
+        tellers: dict[str, OutageTeller] = {}
         for name in free:
             notifier = built.get(name)
-            if isinstance(notifier, Gathering):
-                gathering[name] = notifier
+            if isinstance(notifier, OutageTeller):
+                tellers[name] = notifier
         claimed = self._store.outbox.claim(
             instance=self._instance,
             limit=BATCH,
             ttl=self._lease,
             notifiers=free,
-            gathering=list(gathering),
-            editing=[name for name, one in gathering.items() if one.edits],
+            gathering=[name for name, one in tellers.items() if isinstance(one, Gathering)],
+            darkening=list(tellers),
+            editing=[name for name, one in tellers.items() if one.edits],
         )
         by_notifier: dict[str, list[OwedMessage]] = {}
         for owed in claimed:
@@ -189,54 +190,76 @@ class Delivery:
     def _send_together(self, name: str, owed: Sequence[OwedMessage], until: float) -> None:
         """One message for all; each is marked by its own key, so each keeps its order and its end (semantics 7.4)."""
         notifier = self._notifiers().get(name)
+        tell = self._telling(notifier, owed)
         paused = self._paused.get(name, 0.0) > time.monotonic()
-        if self._stopped.is_set() or paused or time.monotonic() >= until or not isinstance(notifier, Gathering):
+        if notifier is None or tell is None or self._stopped.is_set() or paused or time.monotonic() >= until:
             for one in owed:
                 self._send(name, one, until)
             return
-        now = self._store.now()
-        pairs = [(row.standing, row.unchecked) for row in self._store.reads.overview()]
-        unreachable = tuple(alerting.unreachable(pairs))
-        news, beside = owed, owed[0].beside
-        parcels = [self._parcel(one, now) for one in news]
-        if owed[0].dark:
-            result = notifier.deliver_outage(self._outage(owed[0], parcels, beside, unreachable, now))
-        elif len(owed) > 1:
-            result = without_thread(notifier.deliver_group(parcels, unreachable))
-        else:
-            # The others were taken by another instance.
-            result = notifier.deliver(parcels[0])
+        result = tell(self._store.now())
         # They wait together for their next try, so that they share that one too.
         tried = max(owed, key=lambda one: one.message.attempts)
         retry_at, what = self._after(name, tried, result, self._store.now())
         marked = self._store.outbox.mark_all(
-            [one.message for one in owed], result, retry_at, [one.episode.id for one in beside]
+            [one.message for one in owed], result, retry_at, [one.episode.id for one in owed[0].beside]
         )
         self._count(name, what)
         if isinstance(result, Undelivered):
             log.warning("notifications_not_sent", notifier=name, alerts=len(owed), problem=result.sentence)
         if not marked and owed[0].dark:
-            self._correct_outage(notifier, owed[0], unreachable)
+            told = result.thread if isinstance(result, Delivered) else None
+            self._correct_outage(notifier, owed[0], told or owed[0].thread)
+
+    def _telling(
+        self, notifier: Notifier | None, owed: Sequence[OwedMessage]
+    ) -> Callable[[datetime], Delivered | Undelivered] | None:
+        """How all of them are told in one message; None for a kind that has no word for it."""
+        one = owed[0]
+        if one.dark:
+            if not isinstance(notifier, OutageTeller):
+                return None
+            return lambda now: notifier.deliver_outage(self._outage(one, owed, one.beside, one.thread, now))
+        if not isinstance(notifier, Gathering):
+            return None
+        if len(owed) == 1:
+            # The others were taken by another instance.
+            return lambda now: notifier.deliver(self._parcel(one, now))
+        return lambda now: without_thread(
+            notifier.deliver_group([self._parcel(other, now) for other in owed], self._unreachable())
+        )
 
     def _outage(
         self,
         one: OwedMessage,
-        news: Sequence[Parcel],
+        news: Sequence[OwedMessage],
         beside: Sequence[OwedMessage],
-        unreachable: Collection[str],
+        thread: Thread | None,
         now: datetime,
     ) -> Outage:
-        told = tuple(self._parcel(other, now) for other in beside)
-        return Outage(one.dark, tuple(news), told, one.thread, one.dark in unreachable, one.aloud)
+        return Outage(
+            database=one.episode.database,
+            news=tuple(self._parcel(other, now) for other in news),
+            beside=tuple(self._parcel(other, now) for other in beside),
+            thread=thread,
+            unreachable=one.episode.database in self._unreachable(),
+            aloud=one.aloud,
+            anew=one.anew,
+        )
 
-    def _correct_outage(self, notifier: Gathering, one: OwedMessage, unreachable: Collection[str]) -> None:
-        """As `_correct`, of the message about a database."""
-        if one.thread is None:
-            return
-        now = self._store.now()
-        standing = self._store.outbox.standing_at(one.message.notifier, one.thread, one.dark)
-        if standing:
-            notifier.redraw_outage(self._outage(one, (), standing, unreachable, now))
+    def _unreachable(self) -> tuple[str, ...]:
+        """The databases of which no replica can be asked."""
+        pairs = [(row.standing, row.unchecked) for row in self._store.reads.overview()]
+        return tuple(alerting.unreachable(pairs))
+
+    def _correct_outage(self, notifier: Notifier, one: OwedMessage, thread: Thread | None, least: int = 1) -> bool:
+        """As `_correct`, of the message about a database, if at least so many stand there; whether they do."""
+        if thread is None or not isinstance(notifier, OutageTeller):
+            return False
+        standing = self._store.outbox.standing_at(one.message.notifier, thread, one.episode.database)
+        if len(standing) < least:
+            return False
+        notifier.redraw_outage(self._outage(one, (), standing, thread, self._store.now()))
+        return True
 
     def _send(self, name: str, owed: OwedMessage, until: float) -> None:
         notifier = self._notifiers().get(name)
@@ -289,6 +312,9 @@ class Delivery:
     def _correct(self, notifier: Notifier, owed: OwedMessage, thread: Thread | None) -> None:
         """Our answer came after our claim had ended: show the newest state, since ours may lie over it (semantics 7.3)."""
         if thread is None:
+            return
+        # Others may have joined it meanwhile: its own end is not theirs.
+        if owed.episode.subject is Subject.HEALTH and self._correct_outage(notifier, owed, thread, least=2):
             return
         try:
             detail = self._store.alerts.get(owed.episode.id)

@@ -8,8 +8,19 @@ from datetime import timedelta
 
 import pytest
 
-from holdtrue.model import AlertState, Delivered, Ending, Reason, Sample, Subject, Undelivered
-from holdtrue.notifiers import Notifier
+from holdtrue.model import (
+    AlertState,
+    Delivered,
+    Ending,
+    Mark,
+    Parcel,
+    Reason,
+    Sample,
+    Subject,
+    Thread,
+    Undelivered,
+)
+from holdtrue.notifiers import Notifier, Outage, OutageTeller
 from scenes.told import EPISODE, NOW, RESOLVED, UNCHECKED, notifier_at, parcel
 from servers.hooks import PagerDutyStub, Reply
 
@@ -136,3 +147,98 @@ def test_a_pause_is_kept_and_a_bad_event_fails_for_good(pager: PagerDutyStub) ->
         Undelivered("PagerDuty answered 500"),
         Undelivered("PagerDuty refused it (400)", permanent=True),
     ]
+
+
+def teller_of(stub: PagerDutyStub) -> OutageTeller:
+    notifier = pager_of(stub)
+    assert isinstance(notifier, OutageTeller)
+    return notifier
+
+
+def unseen(number: int, reason: Reason = Reason.UNCHECKED, **more: object) -> Parcel:
+    over = {"state": AlertState.RESOLVED, "ending": Ending.RECOVERED, "ended_at": NOW}
+    ended = over if reason is Reason.RECOVERED else {}
+    episode = replace(UNCHECKED, id=number, invariant=f"rule_{number}", **{**ended, **more})
+    return parcel(episode, reason, page_url=f"http://127.0.0.1:8080/alerts/{number}", detail="no good run for 31m")
+
+
+def test_a_database_that_is_down_is_one_incident_until_all_of_it_was_looked_at(pager: PagerDutyStub) -> None:
+    """Semantics 7.4: the end of one of them, and be it the first, resolves nothing; the last end does."""
+    notifier = teller_of(pager)
+    first = pager_of(pager).deliver(unseen(1))
+    assert isinstance(first, Delivered)
+    steps = [
+        ((unseen(2), unseen(3)), (unseen(1),)),
+        ((unseen(1, Reason.RECOVERED),), (unseen(2), unseen(3))),
+        ((unseen(3, Reason.RECOVERED), unseen(2, Reason.RECOVERED)), (unseen(1, Reason.RECOVERED),)),
+    ]
+    for news, beside in steps:
+        told = notifier.deliver_outage(Outage("payments", news, beside, first.thread, unreachable=True))
+        assert told == Delivered(first.thread, "in the one incident about payments")
+    [actions] = pager.incidents().values()
+    assert actions == ["trigger", "trigger", "trigger", "resolve"]
+    grown, less, over = (post.body["payload"] for post in pager.posts[1:])
+    assert grown["summary"].startswith("[critical] payments: 3 unchecked: no replica of it can be asked, since 2026-")
+    assert less["summary"].startswith("[critical] payments: 2 unchecked, 1 looked at again: ")
+    assert over["summary"].startswith("[critical] payments: all 3 looked at again (recovered): ")
+    assert grown["custom_details"]["alerts"][0].startswith("alert 1: rule_1 · unchecked: no good run for 31m")
+    assert (grown["source"], grown["class"], over["class"]) == ("payments", "unchecked", "recovered")
+    assert pager.posts[1].body["links"][0] == {"href": "http://127.0.0.1:8080/alerts/1", "text": "rule_1"}
+
+
+def test_a_repeat_that_more_have_joined_meanwhile_is_of_the_same_incident(pager: PagerDutyStub) -> None:
+    """Semantics 7.3: nothing was noted of the first telling."""
+    notifier = teller_of(pager)
+    again = replace(unseen(3), message=replace(unseen(3).message, marks=(Mark.MAY_BE_A_REPEAT,)))
+    notifier.deliver_outage(Outage("payments", (unseen(2), unseen(3))))
+    notifier.deliver_outage(Outage("payments", (unseen(4), again, unseen(2, Reason.RECOVERED))))
+    assert list(pager.incidents().values()) == [["trigger", "trigger"]]
+    assert "may be a repeat" in pager.posts[1].body["payload"]["custom_details"]["notes"]
+
+
+def test_the_incident_is_acknowledged_when_somebody_has_each_that_is_unchecked(pager: PagerDutyStub) -> None:
+    notifier = teller_of(pager)
+    taken = unseen(1, Reason.ACKNOWLEDGED, acknowledged_by="ada"), unseen(2, Reason.ACKNOWLEDGED, acknowledged_by="bob")
+    thread = Thread("PagerDuty", "k")
+    for news, beside in (((taken[0],), (unseen(2),)), ((taken[1],), (taken[0], unseen(3, Reason.RECOVERED)))):
+        assert isinstance(notifier.deliver_outage(Outage("payments", news, beside, thread)), Delivered)
+    assert pager.incidents() == {"k": ["trigger", "acknowledge"]}
+
+
+def test_an_incident_of_one_alert_that_may_be_put_aside_makes_room_for_one_about_the_database(
+    pager: PagerDutyStub,
+) -> None:
+    """Semantics 7.4: PagerDuty calls nobody for an incident that it knows. Both events are sent again if one is refused."""
+    notifier = teller_of(pager)
+    old = pager_of(pager).deliver(unseen(1))
+    assert isinstance(old, Delivered)
+    outage = Outage("payments", (unseen(3), unseen(2)), (unseen(1),), old.thread, aloud=True, anew=True)
+    pager.answers.extend([Reply(200), Reply(503)])
+    assert isinstance(notifier.deliver_outage(outage), Undelivered)
+    told = notifier.deliver_outage(outage)
+    assert isinstance(told, Delivered)
+    assert told.thread != old.thread
+    former, about = pager.incidents().values()
+    assert former == ["trigger", "resolve"]
+    assert about == ["trigger"]
+    assert "goes on in an incident about the database" in pager.posts[-1].body["payload"]["summary"]
+    # What is refused for good of the former one keeps nobody from knowing of the new one.
+    pager.answers.extend([Reply(202), Reply(400)])
+    assert isinstance(notifier.deliver_outage(outage), Delivered)
+
+
+def test_what_was_looked_at_again_before_pagerduty_heard_of_it_pages_nobody(pager: PagerDutyStub) -> None:
+    ended = tuple(unseen(number, Reason.RECOVERED) for number in (1, 2))
+    told = teller_of(pager).deliver_outage(Outage("payments", ended))
+    assert isinstance(told, Delivered)
+    assert "nobody was paged" in told.note
+    assert list(pager.incidents().values()) == [["resolve"]]
+
+
+def test_an_event_that_came_late_is_corrected_either_way(pager: PagerDutyStub) -> None:
+    """Semantics 7.3: a late resolve must not hide what is unchecked, and a late trigger must not page for ever."""
+    notifier, thread = teller_of(pager), Thread("PagerDuty", "k")
+    notifier.redraw_outage(Outage("payments", (), (unseen(1, Reason.RECOVERED), unseen(2)), thread))
+    notifier.redraw_outage(Outage("payments", (), (unseen(1, Reason.RECOVERED),), thread))
+    assert notifier.redraw_outage(Outage("payments", (), (unseen(1),))) == Delivered()
+    assert pager.incidents() == {"k": ["trigger", "resolve"]}

@@ -86,6 +86,15 @@ def test_nothing_ever_inhibits_a_violation() -> None:
         assert rule["equal"] == ["database"]
 
 
+def test_a_database_that_is_down_is_one_notification_and_each_violation_its_own() -> None:
+    """Semantics 7.4, 7.6: what is unchecked is grouped by database alone, where it is not inhibited, and nothing else is."""
+    route = yaml.safe_load((DEPLOY / "alertmanager" / "alertmanager.yaml").read_text())["route"]
+    assert "invariant" in route["group_by"]
+    grouped = {tuple(one["matchers"]): one["group_by"] for one in route["routes"] if "group_by" in one}
+    assert grouped == {('alertname = "HoldtrueUnchecked"',): ["alertname", "database"]}
+    assert route["routes"][0]["matchers"] == ['alertname = "HoldtrueUnchecked"']
+
+
 def test_the_unit_is_confined_and_reloads_by_signal() -> None:
     directives = dict(line.split("=", 1) for line in UNIT.splitlines() if re.match(r"^[A-Z]\w*=", line))
     assert directives["DynamicUser"] == "yes"

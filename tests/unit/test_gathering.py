@@ -103,6 +103,25 @@ def test_who_joins_is_told_aloud_when_it_makes_many_of_one_or_comes_after_a_lull
     assert not aloud(joins, unseen(8, waiting=Reason.UNCHECKED))
 
 
+def test_one_that_stood_alone_for_a_while_is_left_for_the_database_s_own_trouble() -> None:
+    """Semantics 7.4: it may be of days ago, and where nobody is called again it would hide that the database is down."""
+    lull = LULL.total_seconds()
+    joins = unseen(9, waiting=Reason.UNCHECKED)
+
+    def anew(*ones: Unseen) -> bool:
+        [due] = due_of([*ones, joins], edits=True, now=NOW)
+        return due.anew
+
+    alone = unseen(1, told=lull, thread=THREAD)
+    assert anew(alone)
+    assert anew(alone, unseen(2, told=lull * 2, thread=THREAD, open=False))
+    assert not anew(unseen(1, told=lull - 1, thread=THREAD))
+    # It is about a database already.
+    assert not anew(alone, unseen(2, told=lull, thread=THREAD))
+    assert not anew(alone, unseen(2, told=lull - 1, thread=THREAD, open=False))
+    assert not anew()
+
+
 @pytest.mark.parametrize("reason", [Reason.UNCHECKED, Reason.RECOVERED])
 def test_where_nothing_can_be_edited_what_joins_and_what_ends_is_gathered(reason: Reason) -> None:
     told = UPDATE_EVERY.total_seconds()

@@ -5,7 +5,7 @@ from holdtrue.notifiers.alertmanager_alerts import Labels, StateAlert, bodies, o
 from holdtrue.notifiers.alertmanager_silences import LabelMatch, SilenceAnswer, expire, silence
 from holdtrue.notifiers.kinds import KINDS, STATE_KEEPERS, build_notifier, build_state_keeper
 from holdtrue.notifiers.limits import limits_of
-from holdtrue.notifiers.notifier import MAY_HAVE_ARRIVED, Gathering, Notifier
+from holdtrue.notifiers.notifier import MAY_HAVE_ARRIVED, Gathering, Notifier, OutageTeller
 from holdtrue.notifiers.outages import Outage
 from holdtrue.notifiers.trial import Trial, try_cluster, try_notifier
 from holdtrue.notifiers.webhook_body import body_schema
@@ -21,6 +21,7 @@ __all__ = [
     "Member",
     "Notifier",
     "Outage",
+    "OutageTeller",
     "Problem",
     "SilenceAnswer",
     "StateAlert",

@@ -15,8 +15,8 @@ GROUPED_WEBHOOK: Final = (
 )
 PAGERDUTY: Final = (
     "PagerDuty pages once for an incident: worsened and reminder are noted in one that is open, and page nobody; "
-    "an alert that has ended before PagerDuty heard of it pages nobody; where a database is down, each alert of it that is "
-    "unchecked is an incident of its own"
+    "an alert that has ended before PagerDuty heard of it pages nobody; where a database is down, whoever joins its incident "
+    "is noted there, and pages nobody"
 )
 EMAIL: Final = (
     "e-mail adds a message for every event to the alert's thread, and cannot edit the former ones; "

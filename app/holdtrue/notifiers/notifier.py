@@ -45,23 +45,15 @@ class Notifier(Protocol):
 
 
 @runtime_checkable
-class Gathering(Protocol):
-    """A notifier that can tell of many episodes in one message (semantics 7.4).
+class OutageTeller(Protocol):
+    """A notifier that tells of a database that nobody could look at in one message, or one incident (semantics 7.4).
 
-    A kind without it, such as one that opens an incident for each episode, is given every parcel by itself.
+    A kind without it is given every parcel by itself.
     """
 
     @property
     def edits(self) -> bool:
-        """Whether what it told can be edited: then the message about a database is kept up to date at once."""
-        ...
-
-    def deliver_group(self, parcels: Sequence[Parcel], unreachable: Collection[str]) -> Delivered | Undelivered:
-        """Tell of all of them at once: every one, none cut off.
-
-        What follows in one of the episodes is told by itself, so no thread is given back. ``unreachable`` are the databases
-        of which no replica can be asked.
-        """
+        """Whether what it told can be kept up to date, at once and without calling anybody."""
         ...
 
     def deliver_outage(self, outage: Outage) -> Delivered | Undelivered:
@@ -70,4 +62,20 @@ class Gathering(Protocol):
 
     def redraw_outage(self, outage: Outage) -> Delivered | Undelivered:
         """Show that message as it is now, without telling anybody again; see `Notifier.redraw`."""
+        ...
+
+
+@runtime_checkable
+class Gathering(OutageTeller, Protocol):
+    """A notifier that can tell of any many episodes in one message.
+
+    A kind without it, such as one that opens an incident for each episode, has one for each violation.
+    """
+
+    def deliver_group(self, parcels: Sequence[Parcel], unreachable: Collection[str]) -> Delivered | Undelivered:
+        """Tell of all of them at once: every one, none cut off.
+
+        What follows in one of the episodes is told by itself, so no thread is given back. ``unreachable`` are the databases
+        of which no replica can be asked.
+        """
         ...

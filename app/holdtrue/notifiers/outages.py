@@ -14,7 +14,8 @@ class Outage:
     """The `unchecked` alerts of one database that stand in one message (semantics 7.4).
 
     ``news`` are told now; ``beside`` were told before. ``thread`` is where the message stands, if there is one already.
-    ``aloud``: who joins is told where people look, and not by the number alone.
+    ``aloud``: who joins is told where people look, and not by the number alone. ``anew``: what stood there was one query's
+    own trouble for a while, of which nobody is called again.
     """
 
     database: str
@@ -23,6 +24,7 @@ class Outage:
     thread: Thread | None = None
     unreachable: bool = False
     aloud: bool = False
+    anew: bool = False
 
     @property
     def now(self) -> datetime:
@@ -57,6 +59,12 @@ class Outage:
             since = min(one.episode.fired_at or one.episode.opened_at for one in self.unchecked)
             return f"{why_blind(self.unreachable)}, since {show_moment(since)}"
         return "what was found then stands beside each; it is no word on whether all is well"
+
+    @property
+    def joining(self) -> tuple[Parcel, ...]:
+        """Those of the news that were never told before, whatever has become of them since."""
+        told = [one for one in self.news if Reason.UNCHECKED in (one.event.reason, *one.message.overtook)]
+        return tuple(sorted(told, key=lambda one: one.episode.id))
 
     @property
     def loud(self) -> tuple[Parcel, ...]:

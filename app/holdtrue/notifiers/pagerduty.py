@@ -1,21 +1,24 @@
-"""tells PagerDuty: an incident for each episode, by its Events API v2"""
+"""tells PagerDuty: an incident for each episode, and one for a database that is down, by its Events API v2"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from holdtrue.errors import SettingsRefused
 from holdtrue.model import Delivered, NotifierConfig, Parcel, Thread, Undelivered
 from holdtrue.notifiers import limits
 from holdtrue.notifiers.notifier import Notifier
 from holdtrue.notifiers.options import text_of, wanted_secret
+from holdtrue.notifiers.outages import Outage
 from holdtrue.notifiers.pagerduty_events import dedup_key, encoded, event_of, must_resolve
+from holdtrue.notifiers.pagerduty_outages import moved_event, outage_event, outage_key
 from holdtrue.notifiers.posting import Posting, Unanswered, as_refusal, as_silence
 
 EVENTS_URL: Final = "https://events.pagerduty.com/v2/enqueue"
 
 _WHO = "PagerDuty"
+_UNPAGED = "it ended before PagerDuty took an event of it: nobody was paged"
 
 
 def build_pagerduty(config: NotifierConfig, environ: Mapping[str, str]) -> Notifier:
@@ -32,6 +35,7 @@ class PagerDuty:
     """Triggers and resolves incidents of one integration."""
 
     kind = "pagerduty"
+    edits = True
 
     def __init__(self, name: str, routing_key: Callable[[], str], api_url: str, posting: Posting) -> None:
         """Send events with ``routing_key``, which is asked at each message."""
@@ -48,7 +52,7 @@ class PagerDuty:
         """Trigger the episode's incident, or resolve it."""
         result = self._send(parcel)
         if isinstance(result, Delivered) and must_resolve(parcel) and parcel.thread is None:
-            return Delivered(result.thread, "it ended before PagerDuty took an event of it: nobody was paged")
+            return Delivered(result.thread, _UNPAGED)
         return result
 
     def redraw(self, parcel: Parcel) -> Delivered | Undelivered:
@@ -58,10 +62,40 @@ class PagerDuty:
         """
         return self._send(parcel) if must_resolve(parcel) else Delivered(parcel.thread)
 
+    def deliver_outage(self, outage: Outage) -> Delivered | Undelivered:
+        """Trigger the incident about the database, note in it who joins or ends, resolve it when all are over.
+
+        PagerDuty calls nobody for an incident that it knows. So one that was of a single alert for a while, and that a
+        person may have put aside, is ended where others join, and the database has an incident of its own.
+        """
+        former = outage.thread.reference if outage.thread is not None else ""
+        key = outage_key(outage) if outage.anew or not former else former
+        result = self._post(lambda: outage_event(outage, self._routing_key(), key), key)
+        if isinstance(result, Undelivered):
+            return result
+        if former and key != former:
+            ended = self._post(lambda: moved_event(outage, self._routing_key(), former), former)
+            # What PagerDuty takes in no form must not keep the database's own incident from being known.
+            if isinstance(ended, Undelivered) and not ended.permanent:
+                return ended
+        if not former and not outage.unchecked:
+            return Delivered(result.thread, _UNPAGED)
+        return Delivered(result.thread, f"in the one incident about {outage.database}")
+
+    def redraw_outage(self, outage: Outage) -> Delivered | Undelivered:
+        """Say once more how the database stands: a late event may have opened its incident anew, or resolved it."""
+        if outage.thread is None:
+            return Delivered()
+        key = outage.thread.reference
+        return self._post(lambda: outage_event(outage, self._routing_key(), key), key)
+
     def _send(self, parcel: Parcel) -> Delivered | Undelivered:
         key = parcel.thread.reference if parcel.thread is not None else dedup_key(parcel)
+        return self._post(lambda: event_of(parcel, self._routing_key(), key), key)
+
+    def _post(self, write: Callable[[], dict[str, Any]], key: str) -> Delivered | Undelivered:
         try:
-            content = encoded(event_of(parcel, self._routing_key(), key))
+            content = encoded(write())
         except SettingsRefused as problem:
             return Undelivered(f"the secret cannot be read: {problem.message}")
         except Exception as problem:  # noqa: BLE001 - a surprise of ours must not take the other messages with it

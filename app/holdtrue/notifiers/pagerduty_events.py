@@ -41,23 +41,23 @@ def event_of(parcel: Parcel, routing_key: str, key: str) -> dict[str, Any]:
         "event_action": action,
         "dedup_key": key,
         "payload": {
-            "summary": _text(sentence(parcel), SUMMARY_LIMIT),
-            "source": _text(episode.database, FIELD_LIMIT),
+            "summary": one_line(sentence(parcel), SUMMARY_LIMIT),
+            "source": one_line(episode.database, FIELD_LIMIT),
             "severity": SEVERITIES.get(episode.severity, "error"),
             "timestamp": parcel.event.at.isoformat(timespec="milliseconds"),
-            "component": _text(episode.invariant, FIELD_LIMIT),
+            "component": one_line(episode.invariant, FIELD_LIMIT),
             "class": parcel.event.reason.value if parcel.event.reason is not None else parcel.event.name,
             "custom_details": _details(parcel),
         },
     }
     if episode.owner:
-        event["payload"]["group"] = _text(episode.owner, FIELD_LIMIT)
+        event["payload"]["group"] = one_line(episode.owner, FIELD_LIMIT)
     if action == "trigger":
         event["client"] = "Holdtrue"
-        if _is_address(parcel.page_url):
+        if is_address(parcel.page_url):
             event["client_url"] = parcel.page_url
         named = [("Runbook", parcel.runbook_url), *parcel.links[:_LINKS_SHOWN]]
-        event["links"] = [{"href": url, "text": _text(label, 100)} for label, url in named if _is_address(url)]
+        event["links"] = [{"href": url, "text": one_line(label, 100)} for label, url in named if is_address(url)]
     return event
 
 
@@ -76,21 +76,21 @@ def encoded(event: dict[str, Any]) -> bytes:
 
 
 def _details(parcel: Parcel) -> dict[str, Any]:
-    details: dict[str, Any] = {name.lower(): _text(value, FIELD_LIMIT) for name, value in facts(parcel)}
+    details: dict[str, Any] = {name.lower(): one_line(value, FIELD_LIMIT) for name, value in facts(parcel)}
     details["alert"] = parcel.episode.id
-    details["about"] = _text(subject(parcel.episode), FIELD_LIMIT)
+    details["about"] = one_line(subject(parcel.episode), FIELD_LIMIT)
     if parcel.description:
-        details["description"] = _text(parcel.description, SUMMARY_LIMIT)
+        details["description"] = one_line(parcel.description, SUMMARY_LIMIT)
     if parcel.health_sentence:
-        details["now"] = _text(parcel.health_sentence, FIELD_LIMIT)
+        details["now"] = one_line(parcel.health_sentence, FIELD_LIMIT)
     if noted := marks(parcel):
-        details["notes"] = [_text(one, FIELD_LIMIT) for one in noted]
+        details["notes"] = [one_line(one, FIELD_LIMIT) for one in noted]
     ranked, more = shown_rows(parcel)
     if parcel.sample is not None and ranked:
-        names = [_text(one, 80) for one in parcel.sample.columns[:_COLUMNS_SHOWN]]
+        names = [one_line(one, 80) for one in parcel.sample.columns[:_COLUMNS_SHOWN]]
         details["rows"] = [
             {
-                name: None if value is None else _text(value, _CELL_LIMIT)
+                name: None if value is None else one_line(value, _CELL_LIMIT)
                 for name, value in zip(names, parcel.sample.rows[place], strict=False)
             }
             for place, _ in ranked
@@ -99,8 +99,8 @@ def _details(parcel: Parcel) -> dict[str, Any]:
     return details
 
 
-def _text(text: str, limit: int) -> str:
-    """On one line, with control characters written out, and cut so that different texts stay different."""
+def one_line(text: str, limit: int) -> str:
+    """A text on one line, with control characters written out, and cut so that different texts stay different."""
     room = limit
     while len(made := literal(excerpt(" ".join(text.split()), room))) > limit:
         room = room * 3 // 4
@@ -109,5 +109,6 @@ def _text(text: str, limit: int) -> str:
     return made or "-"
 
 
-def _is_address(url: str) -> bool:
+def is_address(url: str) -> bool:
+    """Whether it may stand as a link."""
     return url.startswith(("http://", "https://")) and url.isprintable() and " " not in url and len(url) <= 2_000

@@ -66,8 +66,9 @@ class Unseen:
 class Due:
     """What is told of a database now: ``claims`` have something to tell, ``beside`` stand in the same message.
 
-    ``aloud``: who joins is no mere number, and is told where people look. ``earlier`` stood there too, and are over: the same
-    invariant has gone unchecked again since, and one that does so all day must not fill the message.
+    ``aloud``: who joins is no mere number, and is told where people look. ``anew``: it joins one that has stood alone for a
+    while, of which nobody is called again. ``earlier`` stood there too, and are over: the same invariant has gone unchecked
+    again since, and one that does so all day must not fill the message.
     """
 
     claims: tuple[int, ...]
@@ -76,6 +77,7 @@ class Due:
     first: bool
     aloud: bool = False
     earlier: tuple[int, ...] = ()
+    anew: bool = False
 
     @property
     def all(self) -> tuple[int, ...]:
@@ -105,7 +107,7 @@ def due_of(members: Sequence[Unseen], *, edits: bool, now: datetime) -> tuple[Du
             earlier = tuple(one for one in told if one not in newest.values())
             first = all(one.told_at is None for one in ones)
             aloud = not first and _is_news(ones, now)
-            found.append(Due(claims, beside, thread, first, aloud, earlier))
+            found.append(Due(claims, beside, thread, first, aloud, earlier, aloud and _stood_alone(ones, now)))
     return tuple(found)
 
 
@@ -114,6 +116,13 @@ def _is_news(ones: Sequence[Unseen], now: datetime) -> bool:
     joined = [one.joined_at for one in ones if one.joined_at is not None]
     joins = any(one.joined_at is None and one.open and one.waiting for one in ones)
     return joins and (len(joined) == 1 or (bool(joined) and now - max(joined) >= LULL))
+
+
+def _stood_alone(ones: Sequence[Unseen], now: datetime) -> bool:
+    """Whether one alert alone was open in the message, and nobody joined it for a while."""
+    told = [one for one in ones if one.joined_at is not None]
+    lately = max((one.joined_at for one in told if one.joined_at is not None), default=now)
+    return sum(one.open for one in told) == 1 and now - lately >= LULL
 
 
 def _is_due(ones: Sequence[Unseen], *, edits: bool, now: datetime) -> bool:

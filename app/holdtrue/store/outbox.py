@@ -55,6 +55,7 @@ class Outbox:
         ttl: timedelta,
         notifiers: Collection[str],
         gathering: Collection[str] = (),
+        darkening: Collection[str] = (),
         editing: Collection[str] = (),
     ) -> tuple[OwedMessage, ...]:
         """Claim what is to be sent now, at most ``limit`` for each notifier, the longest owed first (semantics 7.3).
@@ -62,8 +63,9 @@ class Outbox:
         Per (episode, notifier) one message is claimed at a time, and the newest: older ones become superseded, and their
         reasons are the claimed one's ``overtook``. The ``gathering`` notifiers can tell of many episodes at once: of these,
         more than a few that begin together are claimed to share one message, and all that nobody could look at on one
-        database share its message (semantics 7.4), which the ``editing`` ones keep up to date. What comes back
-        is what is true at the claim: episode, sample, thread.
+        database share its message (semantics 7.4), which the ``editing`` ones keep up to date. The ``darkening`` ones tell
+        of a database as one, and of all else each by itself. What comes back is what is true at the claim: episode, sample,
+        thread.
         """
         if not notifiers or limit <= 0:
             return ()
@@ -73,24 +75,27 @@ class Outbox:
             claimed: list[OwedMessage] = []
             for notifier in sorted(set(notifiers)):
                 claiming = _Claiming(instance, limit, now, now + ttl)
-                if notifier not in gathering:
+                many = notifier in gathering
+                if not many and notifier not in darkening:
                     claimed += self._claim(connection, notifier, claiming)
                     continue
-                together = self._together(connection, notifier, now)
+                together = self._together(connection, notifier, now) if many else ()
                 found = self._claim(connection, notifier, claiming, together, _LOOKED_AT)
                 claimed += _sharing(found) if together else found
-                claimed += self._outages(connection, notifier, claiming, edits=notifier in editing)
+                claimed += self._outages(connection, notifier, claiming, edits=notifier in editing, many=many)
         self._hold("outbox.claim", "after")
         return tuple(claimed)
 
-    def _outages(self, connection: Connection, notifier: str, claiming: _Claiming, *, edits: bool) -> list[OwedMessage]:
-        """What nobody could look at: a message for each database, and one for all where many went dark at once."""
+    def _outages(
+        self, connection: Connection, notifier: str, claiming: _Claiming, *, edits: bool, many: bool
+    ) -> list[OwedMessage]:
+        """What nobody could look at: a message for each database, and one for ``many`` that went dark at once."""
         dues = due_outages(connection, notifier, edits=edits, now=claiming.now)
         firsts = [one for one in dues if one.first and one.thread is None]
         claimed: list[OwedMessage] = []
-        if len(firsts) > ALONE:
-            many = [episode for one in firsts for episode in one.claims][:MOST]
-            claimed += _sharing(self._claim(connection, notifier, claiming, many))
+        if many and len(firsts) > ALONE:
+            all_of_them = [episode for one in firsts for episode in one.claims][:MOST]
+            claimed += _sharing(self._claim(connection, notifier, claiming, all_of_them))
             dues = tuple(one for one in dues if one not in firsts)
         for due in dues[: claiming.limit]:
             found = self._claim(connection, notifier, claiming, due.claims)
@@ -101,7 +106,9 @@ class Outbox:
             left = set(due.claims) - {one.episode.id for one in found}
             beside = tuple(self._newest_told(connection, notifier, (*left, *due.beside)))
             claimed += [
-                replace(one, dark=one.episode.database, aloud=due.aloud, beside=beside, thread=due.thread)
+                replace(
+                    one, dark=one.episode.database, aloud=due.aloud, anew=due.anew, beside=beside, thread=due.thread
+                )
                 for one in _sharing(found)
             ]
         return claimed

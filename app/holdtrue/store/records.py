@@ -180,8 +180,8 @@ class OwedMessage:
     """A message claimed for sending, with what it is about, read at the moment of the claim.
 
     Those that share one message (semantics 7.4) have one number in ``shares``; 0: it goes alone. ``dark`` is the database
-    whose one message that is, and ``beside`` what stands in it already, as it was told last; ``aloud``: who joins it is told
-    where people look.
+    whose one message that is, and ``beside`` what stands in it already, as it was told last; ``aloud`` and ``anew`` as in
+    `holdtrue.store.gathering.Due`.
     """
 
     message: Message
@@ -193,6 +193,7 @@ class OwedMessage:
     shares: int = 0
     dark: str = ""
     aloud: bool = False
+    anew: bool = False
     beside: tuple[OwedMessage, ...] = ()
 
 
