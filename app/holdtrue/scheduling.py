@@ -46,6 +46,7 @@ def entries_of(catalog: Catalog, now: datetime) -> tuple[Entry, ...]:
             owner=invariant.owner,
             renamed_from=invariant.renamed_from,
             tags=invariant.tags,
+            meaning=invariant.meaning,
         )
         for invariant, database in catalog.runs()
     )

@@ -13,6 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from holdtrue.alerting import parse_matchers
+from holdtrue.cli.accepting import lines
 from holdtrue.model import MessageState, Outcome, Reason, Returns, Subject, Waiver
 from holdtrue.watch import Watch
 from scenes.monitored import RULE, MonitoredFile
@@ -200,6 +201,81 @@ def test_another_secret_says_that_accepted_rows_count_again(house: MonitoredFile
     # Under the former secret again it matches again.
     house.hasher.__init__(b"a secret of this test alone")  # type: ignore[misc]
     assert parts(house) == (Outcome.HELD, 0, 1)
+
+
+OTHER_TEXT = (
+    "SELECT dispute_id, count(*) AS refunds FROM refunds WHERE state <> 'void' GROUP BY dispute_id HAVING count(*) > 1"
+)
+
+
+@pytest.mark.parametrize("changes", [{"sql": OTHER_TEXT}, {"key": ("dispute_id", "refunds")}], ids=["text", "key"])
+def test_a_changed_text_or_key_ends_it_as_redefined_and_everybody_is_told(
+    house: MonitoredFile, changes: dict[str, Any]
+) -> None:
+    """Semantics 0, 5.4: an equal key under another text may be another wrong, which nobody accepted."""
+    house.install(replace(RULE, meaning="m1"))
+    house.settle("dsp_1", 2)
+    house.look()
+    number = accept(house)["id"]
+    assert parts(house) == (Outcome.HELD, 0, 1)
+    house.install(replace(RULE, definition="d2", meaning="m2", **changes))
+    assert parts(house) == (Outcome.VIOLATED, 1, 0)
+    assert house.store.alerts.find_open(RULE.name) != ()
+    assert "accept.redefined" in [one.action for one in house.store.reads.audit(9)]
+    watch(house).look()
+    watch(house).look()
+    (notice,) = told(house)
+    said = house.store.alerts.get(notice).events[0].detail
+    assert "ended as redefined: generation 2 of the catalog changed the text or the key" in said
+    assert "refunded twice in good will" in said
+    answer = client(house).get("/api/v1/waivers").json()
+    assert [(one["in_force"], one["redefined_in"]) for one in answer["accepts"]] == [(False, 2)]
+    assert any("redefined" in line for line in lines(answer))
+    page = client(house).get("/waivers").text
+    assert "ended as redefined" in page.partition('id="waivers-over"')[2]
+    assert client(house).post(f"/api/v1/accepts/{number}/end").status_code == 422
+    # The former text again is a new text once more: nobody has said that it still stands.
+    house.install(replace(RULE, definition="d1 again", meaning="m1"))
+    assert parts(house) == (Outcome.VIOLATED, 1, 0)
+
+
+def test_what_leaves_text_and_key_alone_leaves_it_in_force(house: MonitoredFile) -> None:
+    """Semantics 5.4: confirmation and a waiver of another key change no key's meaning; a new name neither."""
+    house.install(replace(RULE, meaning="m1"))
+    house.settle("dsp_1", 2)
+    house.look()
+    accept(house)
+    waiver = Waiver((("dispute_id", "dsp_2"),), "agreed with finance", house.now + DAY)
+    house.install(replace(RULE, definition="d2", meaning="m1", waive=(waiver,), confirm=timedelta(minutes=1)))
+    assert parts(house) == (Outcome.HELD, 0, 1)
+    house.install(replace(RULE, name="refunds_single", definition="d3", meaning="m1", renamed_from=RULE.name))
+    run = house.look_later_at("refunds_single")
+    assert (run.outcome, run.counted, run.waived) == (Outcome.HELD, 0, 1)
+    assert "accept.redefined" not in [one.action for one in house.store.reads.audit(9)]
+
+
+@pytest.mark.parametrize("unchanged_first", [True, False])
+def test_one_that_is_older_than_what_it_is_of_learns_it_from_an_unchanged_definition_alone(
+    house: MonitoredFile, unchanged_first: bool
+) -> None:
+    """Semantics 5.4: an upgrade ends none, unless its catalog changed at the same start: in doubt a row counts."""
+    house.settle("dsp_1", 2)
+    house.look()
+    accept(house)
+    if unchanged_first:
+        house.install(replace(RULE, meaning="m1"))
+    house.install(replace(RULE, definition="d2", meaning="m1", confirm=timedelta(minutes=1)))
+    assert parts(house) == ((Outcome.HELD, 0, 1) if unchanged_first else (Outcome.VIOLATED, 1, 0))
+
+
+def test_an_instance_that_has_not_heard_of_a_new_text_accepts_nothing(house: MonitoredFile) -> None:
+    """Semantics 1.3, 5.4: it would take the keys for those of a text that is gone."""
+    house.settle("dsp_1", 2)
+    house.look()
+    former = house.catalog
+    house.install(replace(RULE, definition="d2", meaning="m2", sql=OTHER_TEXT))
+    house.catalog = former
+    assert "just been redefined" in refused(house)
 
 
 @pytest.mark.parametrize(

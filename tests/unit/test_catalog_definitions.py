@@ -53,6 +53,28 @@ def test_nothing_else_is(change: str) -> None:
     assert one(change).definition == one(BASE).definition
 
 
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ("sql: SELECT id, total FROM orders WHERE total <= 0\nkey: [id]", False),
+        (f"{SQL}\nkey: [id, total]", False),
+        ("returns: count\nsql: SELECT count(*) FROM orders", False),
+        (f"{BASE}\nsettle: {{column: total, after: 5m}}", True),
+        (f"{BASE}\nconfirm: 1m", True),
+        (f"{BASE}\npolicy: {{tolerate: 1}}", True),
+        (f"{BASE}\npopulation: SELECT count(*) FROM orders", True),
+        (f"{BASE}\nwaive: [{{key: {{id: 1}}, reason: x, until: 2027-01-01}}]", True),
+        (f"{BASE}\ncount_limit: 10", True),
+        (f"{BASE}\nseverity: critical", True),
+        ("sql: |\n  SELECT id,total\n  FROM orders -- all of them\n  WHERE total<0\nkey: [id]", True),
+    ],
+)
+def test_what_an_equal_key_means_is_the_text_and_the_key_alone(change: str, same: bool) -> None:
+    """semantics 5.4: a definition whose tolerance changed is another one, and its keys mean what they meant"""
+    assert (one(change).meaning == one(BASE).meaning) is same
+    assert one(change).meaning
+
+
 def test_databases_are_in_the_definition_as_they_are_declared() -> None:
     """semantics 1.1: one shard more is no new definition for the others"""
 

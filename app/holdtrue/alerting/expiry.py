@@ -34,11 +34,12 @@ _REASON_LIMIT = 120
 
 @dataclass(frozen=True, slots=True)
 class NearEnd:
-    """An end that is to be told now; ``sentence`` has no value of a row in it."""
+    """An end that is to be told now, or that came before its time (``over``); ``sentence`` has no value of a row in it."""
 
     what: str
     until: datetime
     sentence: str
+    over: bool = False
 
     def told(self) -> ToldEnd:
         """What is written down, so that it is told once."""
@@ -49,6 +50,7 @@ def near_ends(invariant: Invariant, situation: Situation, now: datetime) -> tupl
     """The ends of waivers and accepts that are near and that nobody has been told of, the nearest first (semantics 5.4)."""
     found = [_of_waiver(one) for one in invariant.waive if one.until - NOTICE <= now < one.until]
     found += [_of_accept(one) for one in situation.accepts if one.in_force(now) and one.matches and _is_near(one, now)]
+    found += [_of_redefined(one) for one in situation.accepts if one.redefined_in is not None and now < one.until]
     # One end is told once, also where two waivers name it.
     told = {one.what: one for one in reversed(found) if one.what not in situation.told_ends}
     return tuple(sorted(told.values(), key=lambda one: one.until))
@@ -59,9 +61,10 @@ def tell_ends(ends: Sequence[NearEnd], standing: Standing, invariant: Invariant,
     named = [one.sentence for one in ends[:_NAMED]]
     if len(ends) > _NAMED:
         named.append(f"and {len(ends) - _NAMED} more")
-    waived = standing.good_waived
-    rows = "1 row was waived" if waived == 1 else f"{waived} rows were waived"
-    named.append(f"{rows} when last seen, and count again after that")
+    if not all(one.over for one in ends):
+        waived = standing.good_waived
+        rows = "1 row was waived" if waived == 1 else f"{waived} rows were waived"
+        named.append(f"{rows} when last seen, and count again after that")
     episode = Episode(
         invariant=standing.invariant,
         database=standing.database,
@@ -82,10 +85,22 @@ def _is_near(accept: Accept, now: datetime) -> bool:
 
 
 def _of_accept(accept: Accept) -> NearEnd:
+    said = f"{_named(accept)} ends at {show_moment(accept.until)}"
+    return NearEnd(f"accept {accept.id}", accept.until, said)
+
+
+def _of_redefined(accept: Accept) -> NearEnd:
+    said = (
+        f"{_named(accept)} ended as redefined: generation {accept.redefined_in} of the catalog changed the text or the key;"
+        " what the new text returns counts"
+    )
+    return NearEnd(f"accept {accept.id} redefined", accept.until, said, over=True)
+
+
+def _named(accept: Accept) -> str:
     keys = "1 key" if accept.keys == 1 else f"{accept.keys} keys"
     by = f" by {accept.accepted_by}" if accept.accepted_by else ""
-    said = f"accept {accept.id}{by} of {keys} ({_cut(accept.reason)}) ends at {show_moment(accept.until)}"
-    return NearEnd(f"accept {accept.id}", accept.until, said)
+    return f"accept {accept.id}{by} of {keys} ({_cut(accept.reason)})"
 
 
 def _of_waiver(waiver: Waiver) -> NearEnd:

@@ -46,5 +46,10 @@ def definition_hash(
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
 
 
+def meaning_hash(*, sql: str, returns: Returns, key: Sequence[str], mysql: bool = False) -> str:
+    """The hash of what an equal key means: the text and the key columns, 32 hexadecimal digits (semantics 5.4)."""
+    return definition_hash(sql=sql, returns=returns, key=key, mysql=mysql)
+
+
 def _seconds(duration: timedelta) -> float:
     return duration.total_seconds()

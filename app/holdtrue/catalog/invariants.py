@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from holdtrue.catalog import rules
-from holdtrue.catalog.definitions import definition_hash
+from holdtrue.catalog.definitions import definition_hash, meaning_hash
 from holdtrue.catalog.effective import Effective, effective
 from holdtrue.catalog.nodes import Node, Scalar
 from holdtrue.catalog.nodes import Sequence as SequenceNode
@@ -74,12 +74,14 @@ def read_invariant(
         return None  # fields that could not be read are not there to be used
     policy = has.get("policy")
     shared = _shared(has, source.sql, policy)
+    mysql = Dialect.MYSQL in dialects
     return Invariant(
         name=own.get("name"),
         sql=source.sql,
         databases=names,
         schedule=schedule,
-        definition=definition_hash(**shared, databases=declared, mysql=Dialect.MYSQL in dialects),
+        definition=definition_hash(**shared, databases=declared, mysql=mysql),
+        meaning=meaning_hash(sql=source.sql, returns=shared["returns"], key=shared["key"], mysql=mysql),
         declared_databases=declared,
         severity=Severity(has.get("severity", Severity.WARNING)),
         returns=shared["returns"],

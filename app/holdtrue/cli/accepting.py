@@ -94,7 +94,7 @@ def lines(report: dict[str, Any]) -> list[str]:
     rows += [
         (
             f"accept {one['id']}",
-            _state(one["in_force"], ended=one["ended_at"], matches=one["matches"]),
+            _state_of(one),
             one["invariant"],
             one["database"],
             one["until"],
@@ -107,6 +107,13 @@ def lines(report: dict[str, Any]) -> list[str]:
         return ["nothing is waived: the catalog in force has no waiver, and nobody accepted anything"]
     rows.sort(key=lambda row: row[1] != "in force")
     return table(rows, headings=("WHAT", "STATE", "INVARIANT", "DATABASE", "UNTIL", "BY", "REASON"))
+
+
+def _state_of(accept: dict[str, Any]) -> str:
+    # A service that is older than this command does not say it.
+    if accept.get("redefined_in"):
+        return "redefined"
+    return _state(accept["in_force"], ended=accept["ended_at"], matches=accept["matches"])
 
 
 def _state(in_force: bool, *, ended: str | None, matches: bool) -> str:

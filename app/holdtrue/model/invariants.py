@@ -104,8 +104,9 @@ class Invariant:
 
     ``columns`` are the names declared safe, of the result (``dispute_id``) or of tables (``refunds.state``); every
     other column is hashed before it leaves the run. ``definition`` is the hash of all that decides what counts
-    (semantics 1.1). ``databases`` are names, globs resolved; ``declared_databases`` what was written. ``budget`` is the
-    statement time that a day on one database may cost before that is said (semantics 8.4).
+    (semantics 1.1), ``meaning`` that of its text and key alone: under another one an equal key may mean something else.
+    ``databases`` are names, globs resolved; ``declared_databases`` what was written. ``budget`` is the statement time that a
+    day on one database may cost before that is said (semantics 8.4).
     """
 
     name: str
@@ -113,6 +114,7 @@ class Invariant:
     databases: tuple[str, ...]
     schedule: Schedule
     definition: str
+    meaning: str = ""
     description: str = ""
     severity: Severity = Severity.WARNING
     owner: str = ""

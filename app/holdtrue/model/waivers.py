@@ -11,8 +11,8 @@ class Accept:
     """The keys that were there were taken as a baseline: counted as waived until ``until`` (semantics 5.4).
 
     ``keys`` says how many. Their hashes were made under ``secret_id`` with ``key_columns`` and ``timezone``; under others they
-    match nothing: ``matches`` says whether the ledger's are made like them. ``ended_at`` is set where somebody ended it before
-    its time.
+    match nothing: ``matches`` says whether the ledger's are made like them. ``ended_at`` is set where it ended before its time:
+    by somebody, or because the catalog of generation ``redefined_in`` changed what its keys mean.
     """
 
     id: int
@@ -28,6 +28,7 @@ class Accept:
     timezone: str
     ended_at: datetime | None = None
     ended_by: str = ""
+    redefined_in: int | None = None
     matches: bool = True
 
     def in_force(self, now: datetime) -> bool:

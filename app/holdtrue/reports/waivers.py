@@ -34,7 +34,10 @@ def waivers(catalog: Catalog | None, accepts: Iterable[Accept], now: datetime) -
 
 
 def accept(one: Accept, now: datetime) -> Json:
-    """One act of accepting; ``matches`` is false where its hashes can be compared with no row any more."""
+    """One act of accepting; ``matches`` is false where its hashes can be compared with no row any more.
+
+    ``redefined_in`` is the generation of the catalog that ended it.
+    """
     return {
         "id": one.id,
         "invariant": one.invariant,
@@ -46,6 +49,7 @@ def accept(one: Accept, now: datetime) -> Json:
         "until": moment(one.until),
         "ended_at": moment(one.ended_at),
         "ended_by": one.ended_by or None,
+        "redefined_in": one.redefined_in,
         "in_force": one.in_force(now) and one.matches,
         "matches": one.matches,
     }

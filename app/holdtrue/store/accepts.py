@@ -46,7 +46,10 @@ class Accepts:
             ).scalar()
             if entry is None:
                 raise NotFound(f"{invariant.name}@{database} is not in the catalog")
-            lock_entries(connection, [entry])
+            locked = lock_entries(connection, [entry])[entry]
+            if locked.definition != invariant.definition:
+                # An instance that has not heard of it yet would take the keys for those of a text that is gone.
+                raise Refused(f"{invariant.name} has just been redefined", remedy="wait for its next run")
             now = self._engine.now(connection)
             known = known_of(connection, [entry])[entry]
             keys = connection.execute(_PRESENT.where(ledger_keys.c.entry_id == entry)).scalars().all()
@@ -73,6 +76,7 @@ class Accepts:
                 "key_columns": known.key_columns,
                 "timezone": known.timezone,
                 "ended_by": "",
+                "meaning": invariant.meaning,
             }
             number = connection.execute(insert(accepts).values(values).returning(accepts.c.id)).scalar_one()
             insert_many(connection, accepted_keys, [{"accept_id": number, "key": key} for key in keys])
@@ -134,8 +138,40 @@ class Accepts:
             return {pairs[entry]: found for entry, found in ends_of(connection, list(pairs)).items()}
 
 
+class Meant(NamedTuple):
+    """What the keys of one entry mean under a catalog; ``same`` where its definition is the one that was in force before."""
+
+    meaning: str
+    same: bool
+
+
+def learn_meanings(connection: Connection, meant: Mapping[int, Meant]) -> None:
+    """Write down what the keys of accepts mean that were made before that was kept: the definition is the same."""
+    for row in connection.execute(_OPEN, {"ids": list(meant)}).all():
+        if not row.meaning and meant[row.entry_id].same:
+            values = {"meaning": meant[row.entry_id].meaning}
+            connection.execute(update(accepts).where(accepts.c.id == row.id).values(values))
+
+
+def end_redefined(
+    connection: Connection, meant: Mapping[int, Meant], *, generation: int, now: datetime, by: str
+) -> None:
+    """End the accepts whose keys mean something else under this generation, each with an audit line (semantics 5.4).
+
+    What is not known of one counts as changed with its definition: in doubt a row counts.
+    """
+    learn_meanings(connection, meant)
+    for row in connection.execute(_OPEN, {"ids": list(meant)}).all():
+        if row.until <= now or meant[row.entry_id].same or (row.meaning and row.meaning == meant[row.entry_id].meaning):
+            continue
+        ended = {"ended_at": now, "ended_by": by, "redefined_in": generation}
+        connection.execute(update(accepts).where(accepts.c.id == row.id).values(ended))
+        detail = f"accept {row.id}: {row.keys} keys: generation {generation} changed the text or the key"
+        add_line(connection, now, by, "accept.redefined", subject=f"{row.invariant}@{row.database}", detail=detail)
+
+
 class Ends(NamedTuple):
-    """What the notices of one entry depend on."""
+    """What the notices of one entry depend on: accepts that are in force, and those that ended as redefined."""
 
     accepts: tuple[Accept, ...] = ()
     told: frozenset[str] = frozenset()
@@ -146,7 +182,7 @@ def ends_of(connection: Connection, ids: Collection[int]) -> dict[int, Ends]:
     if not ids:
         return {}
     found: dict[int, Ends] = {}
-    for row in connection.execute(_OPEN, {"ids": list(ids)}):
+    for row in connection.execute(_NOT_TAKEN_BACK, {"ids": list(ids)}):
         before = found.get(row.entry_id, Ends())
         found[row.entry_id] = before._replace(accepts=(*before.accepts, accept_of(row)))
     for row in connection.execute(_TOLD, {"ids": list(ids)}):
@@ -190,6 +226,7 @@ def accept_of(row: Row[Any]) -> Accept:
         timezone=row.timezone,
         ended_at=row.ended_at,
         ended_by=row.ended_by,
+        redefined_in=row.redefined_in,
         matches=(row.secret_id, row.key_columns, row.timezone) == (row.now_secret_id, row.now_key, row.now_timezone),
     )
 
@@ -207,6 +244,8 @@ _ACCEPTS = (
     .join(standings, standings.c.entry_id == entries.c.id)
 )
 _OPEN = _ACCEPTS.where(among(accepts.c.entry_id, "ids"), accepts.c.ended_at.is_(None)).order_by(accepts.c.id)
+_SAYS_AN_END = or_(accepts.c.ended_at.is_(None), accepts.c.redefined_in.is_not(None))
+_NOT_TAKEN_BACK = _ACCEPTS.where(among(accepts.c.entry_id, "ids"), _SAYS_AN_END).order_by(accepts.c.id)
 _KEYS = select(accepted_keys).where(among(accepted_keys.c.accept_id, "accepts"))
 _PRESENT = select(ledger_keys.c.key).where(
     ledger_keys.c.novelty != Novelty.FIXED.value, ledger_keys.c.disposition != Disposition.SETTLING.value
@@ -215,7 +254,7 @@ _TOLD = select(told_ends.c.entry_id, told_ends.c.what).where(among(told_ends.c.e
 _WITH_ENDS = and_(
     entries.c.retired_at.is_(None),
     or_(
-        entries.c.id.in_(select(accepts.c.entry_id).where(accepts.c.ended_at.is_(None))),
+        entries.c.id.in_(select(accepts.c.entry_id).where(_SAYS_AN_END)),
         entries.c.id.in_(select(told_ends.c.entry_id)),
     ),
 )

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, func, insert, select, text, update
 
 from holdtrue.model import Generation, RunKind
 from holdtrue.store import bodies
+from holdtrue.store.accepts import Meant, end_redefined, learn_meanings
 from holdtrue.store.among import among
 from holdtrue.store.audit import add_line
 from holdtrue.store.bulk import insert_many, number_many, update_many
@@ -82,11 +83,13 @@ class Catalogs:
             former = _current(connection)
             if former is not None and former.content_hash == content_hash:
                 _bring_tags(connection, wanted)
+                learn_meanings(connection, _meant(wanted, list(connection.execute(_IN_FORCE))))
                 return former
             pairs = sorted(dict(texts).items())
             number = (former.number if former else 0) + 1
             locked = lock_entries(connection, connection.execute(select(entries.c.id)).scalars().all())
             now = self._engine.now(connection)
+            end_redefined(connection, _meant(wanted, list(locked.values())), generation=number, now=now, by=by)
             connection.execute(
                 insert(generations).values(
                     number=number, content_hash=content_hash, texts=bodies.json_text(pairs), loaded_at=now, loaded_by=by
@@ -97,6 +100,18 @@ class Catalogs:
             )
             _Schedules(connection, number, now).apply(wanted, list(locked.values()), by, withdraw, notifiers)
             return Generation(number, content_hash, tuple(pairs), now, by)
+
+
+def _meant(wanted: Sequence[Entry], present: Sequence[Any]) -> dict[int, Meant]:
+    """What the keys of each entry mean under the catalog that is wanted, before it is put in force."""
+    known = {(row.invariant, row.database): row for row in present}
+    renamed = _renames(wanted, known, {(one.invariant, one.database) for one in wanted})
+    found: dict[int, Meant] = {}
+    for one in wanted:
+        row = renamed.get((one.invariant, one.database)) or known.get((one.invariant, one.database))
+        if row is not None:
+            found[row.id] = Meant(one.meaning, row.definition == one.definition)
+    return found
 
 
 def _bring_tags(connection: Connection, wanted: Sequence[Entry]) -> None:
@@ -111,6 +126,9 @@ def _bring_tags(connection: Connection, wanted: Sequence[Entry]) -> None:
     update_many(connection, entries, "id", other)
 
 
+_IN_FORCE = select(entries.c.id, entries.c.invariant, entries.c.database, entries.c.definition).where(
+    entries.c.retired_at.is_(None)
+)
 _TAGGED = select(entries.c.id, entries.c.invariant, entries.c.database, entries.c.tags).where(
     entries.c.retired_at.is_(None)
 )

@@ -63,6 +63,7 @@ class Entry:
     owner: str = ""
     renamed_from: str | None = None
     tags: tuple[str, ...] = ()
+    meaning: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -357,6 +357,8 @@ accepts = Table(
     Column("timezone", Words, nullable=False),
     Column("ended_at", Moment),
     Column("ended_by", Words, nullable=False),
+    Column("meaning", Words, nullable=False, server_default=""),
+    Column("redefined_in", Integer),
 )
 
 accepted_keys = Table(

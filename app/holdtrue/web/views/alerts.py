@@ -306,7 +306,7 @@ def _line(episode: Episode, now: datetime) -> AlertLine:
 def _sentence(episode: Episode, now: datetime) -> str:
     lasted = _lasted(episode, now)
     if episode.subject is Subject.WAIVER:
-        return "told beforehand that rows count again"
+        return "told that rows count again"
     if not episode.open:
         word = episode.ending.value if episode.ending is not None else "ended"
         return f"{word} after {lasted}"

@@ -64,7 +64,10 @@ def accept_line(one: Accept, now: datetime) -> WaiverLine:
     if in_force and not one.matches:
         note = "The ledger's keys are made otherwise since (another secret, key or time zone): it matches no row."
     state = "in force" if in_force and one.matches else "matches nothing" if in_force else "ended"
-    if one.ended_at is not None:
+    if one.redefined_in is not None:
+        state = "ended as redefined"
+        note = f"Generation {one.redefined_in} of the catalog changed the text or the key: what it returns counts."
+    elif one.ended_at is not None:
         state = f"ended early by {one.ended_by}"
     return WaiverLine(
         what=f"accept {one.id}",
