@@ -9,10 +9,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from sqlalchemy import event as engine_event
 
 from holdtrue.model import (
     AlertState,
@@ -215,3 +217,19 @@ class House:
 
     def outbox(self, *notifiers: str, instance: str = "one", limit: int = 100) -> tuple[OwedMessage, ...]:
         return self.store.outbox.claim(instance=instance, limit=limit, ttl=TTL, notifiers=notifiers or NOTIFIERS)
+
+
+def statements(store: Store, act: Callable[[], Any]) -> int:
+    """How many statements the store is sent meanwhile, by whichever thread."""
+    seen: list[str] = []
+
+    def count(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        seen.append(statement)
+
+    engine = store._engine._engine
+    engine_event.listen(engine, "before_cursor_execute", count)
+    try:
+        act()
+    finally:
+        engine_event.remove(engine, "before_cursor_execute", count)
+    return len(seen)

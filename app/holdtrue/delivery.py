@@ -322,8 +322,16 @@ class Delivery:
             return
         newest = next((event for event in reversed(detail.events) if event.reason is not None), owed.event)
         sample = detail.last_run.sample if detail.last_run is not None else None
-        standing = self._store.alerts.situation(detail.episode.invariant, detail.episode.database).standing
-        again = replace(owed, episode=detail.episode, event=newest, sample=sample, thread=thread, standing=standing)
+        found = self._store.alerts.situation(detail.episode.invariant, detail.episode.database)
+        again = replace(
+            owed,
+            episode=detail.episode,
+            event=newest,
+            sample=sample,
+            thread=thread,
+            standing=found.standing,
+            alert=found.alert,
+        )
         result = notifier.redraw(self._parcel(again, self._store.now()))
         log.info(
             "edited_again", notifier=owed.message.notifier, alert=owed.episode.id, done=isinstance(result, Delivered)
@@ -345,15 +353,12 @@ class Delivery:
             health_sentence=self._sentence(owed, described.invariant, now),
         )
 
-    def _sentence(self, owed: OwedMessage, invariant: Invariant | None, now: datetime) -> str:
+    @staticmethod
+    def _sentence(owed: OwedMessage, invariant: Invariant | None, now: datetime) -> str:
         """The verdict at the moment of sending, with its age; nothing for a pair that has left the catalog."""
         if invariant is None:
             return ""
-        episode = owed.episode
-        alert = episode if episode.open else None
-        if episode.subject is not Subject.VIOLATION:
-            alert = self._store.alerts.situation(episode.invariant, episode.database).alert
-        return alerting.verdict(owed.standing, alert, invariant, now).sentence
+        return alerting.verdict(owed.standing, owed.alert, invariant, now).sentence
 
     def _count(self, name: str, what: What) -> None:
         with self._lock:

@@ -12,6 +12,7 @@ from holdtrue.alerting import acknowledge, review
 from holdtrue.model import Outcome
 from scenes.told import KINDS, notifier_at, standing
 from servers.slack import Answer, SlackStub
+from stores import statements
 from telling import Service
 
 RULES = tuple(f"rule_{number:02}" for number in range(5))
@@ -84,6 +85,35 @@ def incidents(told: list[str]) -> dict[str, list[str]]:
         [key], [action] = (re.findall(rf"^{name}: (.*)$", one, re.MULTILINE) for name in ("dedup_key", "event_action"))
         found.setdefault(key, []).append(action)
     return dict(zip(("violated", "dark", "violated again"), found.values(), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["slack bot", "pagerduty"])
+def test_what_an_edit_asks_of_the_store_does_not_grow_with_the_alerts_in_it(kind: str, tmp_path: Path) -> None:
+    """Neither with those that stand in the message, nor with those that join it or end together."""
+
+    def asked(many: int) -> list[int]:
+        names = tuple(f"rule_{number:02}" for number in range(many + 1))
+        folder = tmp_path / str(many)
+        folder.mkdir()
+        with standing(kind) as stand:
+            service = Service(folder, names, {"told": stand.notifier}, lease=30)
+            try:
+                service.clock.forward(7200)
+                service.run(outcome=Outcome.ERRORED)
+                counts = []
+                for step in (names[:1], names[1:many], names[many:]):
+                    for name in step:
+                        unchecked(service, name)
+                    counts.append(statements(service.store, lambda: deliver(service)))
+                service.clock.forward(400)
+                service.run(outcome=Outcome.HELD)
+                counts.append(statements(service.store, lambda: deliver(service)))
+                assert {one.partition(" ")[2] for one in service.states()} == {"sent"}
+                return counts
+            finally:
+                service.close()
+
+    assert asked(30) == asked(3)
 
 
 def test_an_answer_about_one_alert_that_came_too_late_is_corrected_to_what_has_become_of_the_database(

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 from holdtrue.errors import NotFound
 from holdtrue.model import (
@@ -26,24 +24,8 @@ from holdtrue.model import (
     Subject,
     Ticket,
 )
-from stores import DATABASE, EVERY, NOON, TTL, House, entry, told
+from stores import DATABASE, EVERY, NOON, TTL, House, entry, statements, told
 from stores import event as step
-
-
-def statements(house: House, read: Callable[[], Any]) -> int:
-    """How many statements a read sends."""
-    seen: list[str] = []
-
-    def count(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        seen.append(statement)
-
-    engine = house.store._engine._engine
-    event.listen(engine, "before_cursor_execute", count)
-    try:
-        read()
-    finally:
-        event.remove(engine, "before_cursor_execute", count)
-    return len(seen)
 
 
 def unchecked(situation: Situation, now: datetime) -> Decision | None:
@@ -88,7 +70,7 @@ def test_a_read_sends_few_statements_however_many_entries_there_are(house: House
         (alert, *_) = house.store.alerts.list(limit=1)
         counts.append(
             [
-                statements(house, read)
+                statements(house.store, read)
                 for read in (
                     house.store.reads.overview,
                     house.store.alerts.situations,

@@ -21,7 +21,7 @@ from holdtrue.store.giving_up import give_up
 from holdtrue.store.outages import due_outages
 from holdtrue.store.overtaking import Turn, Waiting, next_turn
 from holdtrue.store.records import Hold, OwedMessage
-from holdtrue.store.situations import EPISODES, IS_CANARY, known_of
+from holdtrue.store.situations import EPISODES, IS_CANARY, known_of, violations_of
 from holdtrue.store.tables import entries, episodes, events, messages, samples, threads
 
 NOTIFIER_LEFT = "the notifier left the catalog"
@@ -236,7 +236,8 @@ class Outbox:
             (row.episode_id, row.number): row
             for row in connection.execute(select(events).where(among(events.c.episode_id, list(found))))
         }
-        known = known_of(connection, sorted({row.entry_id for row in found.values()}))
+        pairs = sorted({row.entry_id for row in found.values()})
+        known, broken = known_of(connection, pairs), violations_of(connection, pairs)
         shown = [row.last_run for row in found.values() if row.last_run is not None]
         found_samples = {
             row.run_id: row.body for row in connection.execute(select(samples).where(among(samples.c.run_id, shown)))
@@ -249,6 +250,7 @@ class Outbox:
                 sample=bodies.sample_of(found_samples.get(found[row.episode_id].last_run)),
                 thread=None if row.reference is None else rows.thread_of(row),
                 standing=rows.standing_of(known[found[row.episode_id].entry_id]),
+                alert=broken.get(found[row.episode_id].entry_id),
             )
             for row in described
         ]
@@ -286,22 +288,24 @@ class Outbox:
         with self._engine.write() as connection:
             now = self._engine.now(connection)
             outcome = _outcome(result, next_try_at, now)
-            written = [one for one in claimed if _write(connection, one, outcome)]
+            written = _write(connection, claimed, outcome)
             if isinstance(result, Delivered):
                 for one in written:
                     prove(connection, one, now)
             if written and isinstance(result, Delivered) and result.thread is not None:
-                for episode in (*(one.episode for one in written), *beside):
-                    self._stand(connection, episode, claimed[0].notifier, result.thread)
+                stand_here = (*(one.episode for one in written), *beside)
+                self._stand(connection, stand_here, claimed[0].notifier, result.thread)
         self._hold("outbox.mark", "after")
         return len(written)
 
-    def _stand(self, connection: Connection, episode: int, notifier: str, thread: Thread) -> None:
-        new = self._engine.upsert(threads).values(
-            episode_id=episode, notifier=notifier, channel=thread.channel, reference=thread.reference
-        )
+    def _stand(self, connection: Connection, stand_here: Collection[int], notifier: str, thread: Thread) -> None:
+        new = self._engine.upsert(threads)
         same = {"channel": new.excluded.channel, "reference": new.excluded.reference}
-        connection.execute(new.on_conflict_do_update(index_elements=["episode_id", "notifier"], set_=same))
+        place = {"notifier": notifier, "channel": thread.channel, "reference": thread.reference}
+        connection.execute(
+            new.on_conflict_do_update(index_elements=["episode_id", "notifier"], set_=same),
+            [{"episode_id": episode, **place} for episode in sorted(set(stand_here))],
+        )
 
     def standing_at(self, notifier: str, thread: Thread, database: str) -> tuple[OwedMessage, ...]:
         """The newest alert of each that stands in the message about a database, with what was told of it last."""
@@ -327,15 +331,12 @@ class Outbox:
         The problem of its last attempt stays: it may say that the message has arrived already.
         """
         with self._engine.write() as connection:
-            return _write(
-                connection,
-                message,
-                {
-                    "attempts": message.attempts - 1,
-                    "problem": message.problem or why,
-                    "next_try_at": next_try_at,
-                },
-            )
+            given_back = {
+                "attempts": message.attempts - 1,
+                "problem": message.problem or why,
+                "next_try_at": next_try_at,
+            }
+            return bool(_write(connection, [message], given_back))
 
 
 def _sharing(owed: Sequence[OwedMessage]) -> list[OwedMessage]:
@@ -343,20 +344,23 @@ def _sharing(owed: Sequence[OwedMessage]) -> list[OwedMessage]:
     return [replace(one, shares=owed[0].message.id) for one in owed]
 
 
-def _write(connection: Connection, message: Message, values: Values) -> bool:
-    """Write what became of a claimed message, if its claim still stands."""
-    return bool(
+def _write(connection: Connection, claimed: Sequence[Message], values: Values) -> list[Message]:
+    """Write what became of claimed messages; those whose claim still stands, each by its own token."""
+    mine = and_(
+        among(messages.c.id, [one.id for one in claimed]),
+        messages.c.state == MessageState.PENDING.value,
+        messages.c.lease_owner.is_not(None),
+    )
+    locked = select(messages.c.id, messages.c.token).where(mine).order_by(messages.c.id).with_for_update()
+    tokens = {row.id: row.token for row in connection.execute(locked)}
+    written = [one for one in claimed if tokens.get(one.id) == one.token]
+    if written:
         connection.execute(
             update(messages)
-            .where(
-                messages.c.id == message.id,
-                messages.c.token == message.token,
-                messages.c.state == MessageState.PENDING.value,
-                messages.c.lease_owner.is_not(None),
-            )
+            .where(among(messages.c.id, [one.id for one in written]))
             .values(lease_owner=None, lease_until=None, **values)
-        ).rowcount
-    )
+        )
+    return written
 
 
 def _outcome(result: Delivered | Undelivered, next_try_at: datetime | None, now: datetime) -> Values:

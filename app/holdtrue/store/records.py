@@ -182,7 +182,7 @@ class OwedMessage:
 
     Those that share one message (semantics 7.4) have one number in ``shares``; 0: it goes alone. ``dark`` is the database
     whose one message that is, and ``beside`` what stands in it already, as it was told last; ``aloud`` and ``anew`` as in
-    `holdtrue.store.gathering.Due`.
+    `holdtrue.store.gathering.Due`. ``alert`` is the violation that is open on the same pair, if one is.
     """
 
     message: Message
@@ -191,6 +191,7 @@ class OwedMessage:
     sample: Sample | None
     thread: Thread | None
     standing: Standing
+    alert: Episode | None = None
     shares: int = 0
     dark: str = ""
     aloud: bool = False

@@ -73,6 +73,12 @@ _CONCERNED = EPISODES.where(
     or_(episodes.c.state != AlertState.RESOLVED.value, episodes.c.id.in_(_newest_ended)),
 )
 
+_VIOLATIONS = EPISODES.where(
+    among(episodes.c.entry_id, "ids"),
+    episodes.c.subject == Subject.VIOLATION.value,
+    episodes.c.state != AlertState.RESOLVED.value,
+)
+
 
 def lock_entries(connection: Connection, ids: Iterable[int]) -> dict[int, Row[Any]]:
     """Lock entries until the transaction ends, in one order for everybody, and read their rows."""
@@ -100,6 +106,11 @@ def situations_of(connection: Connection, known: dict[int, Row[Any]]) -> dict[in
         )
         for entry, (row, one) in found.items()
     }
+
+
+def violations_of(connection: Connection, ids: Sequence[int]) -> dict[int, Episode]:
+    """The violation that is open on each of these entries, if one is."""
+    return {row.entry_id: rows.episode_of(row) for row in connection.execute(_VIOLATIONS, {"ids": ids})}
 
 
 def silences_in_force(connection: Connection, now: datetime) -> tuple[Silence, ...]:
