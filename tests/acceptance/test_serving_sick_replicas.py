@@ -1,4 +1,4 @@
-"""A real `holdtrue serve` and `holdtrue run` over replicas that fall sick: a pair, a cascaded one, and one that hangs."""
+"""A real `holdtrue serve` over replicas that fall sick: a pair, a cascaded one, one that hangs, one that crashes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from servers.network import never_answering
@@ -159,3 +160,57 @@ def test_sick_replicas_are_named_passed_over_and_never_turn_anything_green(folde
         servers.first.start()
         servers.first.wait_streaming()
         assert serving.get("/healthz").status_code == 200
+
+
+GATE = (
+    "SELECT id FROM t UNION ALL SELECT 1"
+    " FROM pg_sleep(CASE WHEN EXISTS (SELECT FROM gate) THEN 0 ELSE 45 END) AS slept WHERE slept::text <> ''"
+)
+ASLEEP = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+
+
+def test_a_crash_under_a_run_costs_neither_the_run_nor_the_truth(tmp_path: Path, servers: Topology) -> None:
+    """Semantics 0, 2.4, 57P02: a pair answers all the same; one alone is unknown, until the server is there again."""
+    servers.execute("CREATE TABLE gate(id int)", "shop")
+    both = {"first": servers.first, "second": servers.second}
+    replicas = {name: {"name": name, "url": "${" + name.upper() + "}"} for name in both}
+    databases = {"pair": list(replicas.values())} | {name: [one] for name, one in replicas.items()}
+    config = {
+        "version": 1,
+        "store": {"url": "sqlite:///store.db"},
+        "databases": {name: {"dialect": "postgresql", "replicas": found} for name, found in databases.items()},
+    }
+    rule = {"interval": "7d", "timeout": "60s", "key": ["id"], "columns": {"id": "safe"}, "sql": GATE}
+    rules = [{"name": name, "database": name, **rule} for name in databases]
+    (tmp_path / "invariants").mkdir()
+    (tmp_path / "holdtrue.yaml").write_text(json.dumps(config))
+    (tmp_path / "invariants" / "all.yaml").write_text(json.dumps({"version": 1, "invariants": rules}))
+    urls = {name.upper(): one.url("shop") for name, one in both.items()}
+    with Serving(tmp_path, {**urls, "HOLDTRUE_GRACE": "5s"}) as serving:
+        serving.until_serving()
+        until(lambda: sum(one.value(ASLEEP) for one in both.values()) == 3, "all three texts sleep")
+        name = next(name for name, one in both.items() if one.value(ASLEEP) == 2)
+        other = next(one for one in both if one != name)
+        servers.execute("INSERT INTO gate VALUES (1)", "shop")
+        both[name].crash()
+        # The pair's run was made elsewhere, within its time: one run, its first attempt.
+        becomes(serving, "pair", "held", replica=other)
+        assert [one["attempt"] for one in newest(serving, "pair", 9)] == [1]
+        assert word(serving, "pair").startswith("holds")
+        # Nobody else could be asked, and the server was recovering: no good news.
+        lost = becomes(serving, name, "errored")
+        assert lost["failure"]["reason"] in ("connection lost", "connection refused")
+        assert word(serving, name).startswith("unknown")
+        page = serving.get(f"/invariants/{name}").text
+        assert lost["failure"]["reason"] in page
+        # It is there again, and is asked as before.
+        until(lambda: ask_now(serving, name), "somebody asks")
+        becomes(serving, name, "held", replica=name)
+        assert word(serving, name).startswith("holds")
+
+
+def ask_now(serving: Serving, name: str) -> bool:
+    answer = httpx2.post(
+        f"{serving.url}/api/v1/runs", json={"invariant": name}, headers={"origin": serving.url}, timeout=10
+    )
+    return answer.status_code == 202

@@ -15,7 +15,7 @@ from holdtrue.model import Failure, FailureReason, Invariant, Outcome
 from servers.invariants import HASHER, ask, invariant, mysql_config, postgres_config
 from servers.mariadb import FreshMariadb
 from servers.postgres import PostgresStandby, Topology, wait_for_replay, wait_until
-from servers.sickness import NAME, RULE, SLEEP, at_work, good, of
+from servers.sickness import HOUR, NAME, RULE, SLEEP, at_work, good, of
 
 # One more try elsewhere.
 
@@ -77,6 +77,41 @@ def test_a_replica_that_restarts_in_the_middle_of_a_run_is_followed_by_the_other
         where.start()
         where.wait_streaming()
         wait_for_replay(where)
+
+
+def test_a_crash_that_ends_every_session_is_followed_by_the_other_replica(servers: Topology, opened: Any) -> None:
+    """Semantics 2.4, 57P02: one session was killed, and the server ends all others; it is asked again once it recovered."""
+    databases = opened(of(servers.first, servers.second))
+    text = "SELECT 1 AS id WHERE CASE WHEN EXISTS (SELECT FROM t) THEN false ELSE pg_sleep(60) IS NULL END"
+    with asleep(databases, servers, invariant(text, timeout=timedelta(minutes=2))) as (answers, where):
+        other, name = other_than(servers, where)
+        servers.primary.execute("INSERT INTO t VALUES (1)", "sick")
+        wait_for_replay(other)
+        where.crash()
+    answer = good(answers[0])
+    assert (answer.outcome, answer.position.replica) == (Outcome.HELD, name)
+    servers.cascaded.wait_streaming()
+    assert good(ask(opened(of(where)), RULE)).tallied.counted == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "outcome"), [("", Outcome.ERRORED), ("SELECT 1 AS id, pg_sleep(0) UNION ALL ", Outcome.VIOLATED)]
+)
+def test_rows_that_came_before_a_crash_are_proof_and_none_is_no_answer(
+    servers: Topology, opened: Any, rows: str, outcome: Outcome
+) -> None:
+    """Semantics 0, 2.4, 3.4, 57P02: of one replica alone; nothing turns green, and what is proven is not asked again."""
+    databases = opened(of(servers.second))
+    with asleep(databases, servers, invariant(f"{rows}SELECT 2 AS id, pg_sleep(60)", timeout=HOUR)) as (answers, where):
+        where.crash()
+    answer = answers[0]
+    failure = answer if isinstance(answer, Failure) else answer.failure
+    assert failure.reason in (FailureReason.LOST, FailureReason.REFUSED)
+    if isinstance(answer, Examined):
+        assert (answer.outcome, answer.complete) == (outcome, False)
+        assert answer.tallied.counted == (1 if rows else 0)
+    else:
+        assert not rows
 
 
 def test_a_recovery_conflict_is_followed_by_an_answer_of_the_other_replica(servers: Topology, opened: Any) -> None:

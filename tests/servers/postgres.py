@@ -14,8 +14,10 @@ Both are removed by ``remove()`` (the primary's removes its standbys), and end w
 
 from __future__ import annotations
 
+import os
+import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,6 +149,15 @@ class PostgresStandby(PostgresServer):
             connection.execute(sql.SQL("ALTER SYSTEM SET primary_conninfo = {}").format(sql.Literal(conninfo)))
             connection.execute("SELECT pg_reload_conf()")
 
+    def crash(self) -> None:
+        """Kill a session made for it: the server ends every other one, recovers by itself, and streams again."""
+        with self.connect() as watching, self.connect() as victim:
+            os.kill(victim.info.backend_pid, signal.SIGKILL)
+            wait_until(lambda: _fails(lambda: watching.execute("SELECT 1")), "every other session is ended")
+        wait_until(lambda: not _fails(lambda: self.value("SELECT 1")), "it answers again")
+        self.wait_streaming()
+        wait_for_replay(self)
+
     def cascaded(self, *, settings: Mapping[str, str] | None = None) -> PostgresStandby:
         """A started standby that follows this one."""
         return self.primary.standby(settings=settings, upstream=self)
@@ -198,6 +209,14 @@ class PostgresPrimary(PostgresServer):
             standby.remove()
         self.standbys.clear()
         self.server.remove()
+
+
+def _fails(ask: Callable[[], Any]) -> bool:
+    try:
+        ask()
+    except psycopg.OperationalError:
+        return True
+    return False
 
 
 @dataclass(frozen=True)
