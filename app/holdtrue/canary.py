@@ -16,6 +16,8 @@ from holdtrue.model import Canary, Catalog, Invariant, NotifierConfig, Secret, S
 from holdtrue.store import Store
 
 _LONGEST_PAUSE = 15.0
+_AT_FIRST = 60.0
+"""So long after a catalog came it is looked at each time: a first round is over in that, and not delayed by our pauses."""
 
 log = structlog.get_logger("holdtrue.canary")
 
@@ -35,20 +37,19 @@ class CanaryRunner:
         self._catalog = catalog
         self._monotonic = monotonic
         self._looked: tuple[Catalog, float] | None = None
+        self._came_at = 0.0
 
     def look(self) -> Turned | None:
         """Make the turn that is due, if any; None where no canary is declared, or the store did not answer.
 
-        Called every second, it looks as often as its rule is asked, and at once under another catalog.
+        Called every second, it looks as often as its rule is asked, and each time at first under another catalog.
         """
         catalog, at = self._catalog(), self._monotonic()
         if catalog is None or catalog.canary is None or catalog.config.canary is None:
             return None
-        if (
-            self._looked is not None
-            and self._looked[0] is catalog
-            and at - self._looked[1] < _pause(catalog.config.canary)
-        ):
+        if self._looked is None or self._looked[0] is not catalog:
+            self._came_at = at
+        elif at - self._came_at >= _AT_FIRST and at - self._looked[1] < _pause(catalog.config.canary):
             return None
         self._looked = (catalog, at)
         declared = declared_by(catalog.config)

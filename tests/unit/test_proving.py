@@ -87,6 +87,23 @@ def test_a_notifier_that_waits_for_its_first_proof_has_a_round_at_once_and_only_
 
 
 @pytest.mark.parametrize(
+    ("last", "proven_at", "asked"),
+    [
+        (None, None, True),
+        (Round(3, NOW - HOUR, NOW - HOUR, NOW - 50 * MINUTE), None, True),
+        (Round(3, NOW - 59 * MINUTE, NOW - HOUR, NOW - 50 * MINUTE), None, False),
+        (OVER, None, True),
+        (OVER, NOW - 25 * HOUR, False),
+    ],
+)
+def test_a_first_proof_does_not_wait_for_the_schedule_at_most_once_in_a_round_s_patience(
+    last: Round | None, proven_at: datetime | None, asked: bool
+) -> None:
+    proofs = tuple(Proof(name, NOW - MINUTE, proven_at) for name in DAILY.notify)
+    assert turn(CanaryState(last, HOLDS, proofs=proofs), DAILY, RULE, NOW).asked is asked
+
+
+@pytest.mark.parametrize(
     "state",
     [
         CanaryState(OVER),

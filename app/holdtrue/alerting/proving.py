@@ -49,10 +49,11 @@ class WhyTurn(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """What is done, and the named reason."""
+    """What is done, and the named reason; ``asked``: its rule is asked at once then, and not by its schedule."""
 
     turn: Turn
     why: WhyTurn
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,8 @@ def turn(state: CanaryState, config: Canary, invariant: Invariant, now: datetime
     """Whether the canary is broken, mended, or its round is over, now (semantics 7.7).
 
     A round waits for everybody who is to be told, but never for long: a notifier that cannot deliver keeps no other from its
-    proof. It begins only after a run has seen the last one mended.
+    proof. It begins only after a run has seen the last one mended. Where a notifier waits for its first proof the schedule is
+    not waited for, at most once in a round's patience: a notifier that is declared anew all the time must not flood people.
     """
     last = state.round
     if last is None or last.ended_at is not None:
@@ -81,10 +83,11 @@ def turn(state: CanaryState, config: Canary, invariant: Invariant, now: datetime
     episode = _of(last, state.episode)
     pending = [one for one in state.messages if one.state is MessageState.PENDING] if episode is not None else []
     if last.mended_at is None:
+        asked = bool(_unproven(state, config))
         if episode is not None and episode.fired_at is not None and not pending:
-            return Turned(Turn.MEND, WhyTurn.FIRED)
+            return Turned(Turn.MEND, WhyTurn.FIRED, asked)
         late = _is_past(last.begun_at, config.patience, now)
-        return Turned(Turn.MEND, WhyTurn.UNTOLD) if late else Turned(Turn.NOTHING, WhyTurn.FIRING)
+        return Turned(Turn.MEND, WhyTurn.UNTOLD, asked) if late else Turned(Turn.NOTHING, WhyTurn.FIRING)
     if episode is not None and not episode.open and not pending:
         return Turned(Turn.END, WhyTurn.OVER)
     late = _is_past(last.mended_at, config.patience, now)
@@ -93,8 +96,7 @@ def turn(state: CanaryState, config: Canary, invariant: Invariant, now: datetime
 
 def _begin(state: CanaryState, config: Canary, invariant: Invariant, now: datetime) -> Turned:
     last, standing = state.round, state.standing
-    known = {one.notifier: one for one in state.proofs}
-    waits = [one for one in map(known.get, config.notify) if one is not None and one.proven_at is None]
+    waits = _unproven(state, config)
     if last is None or _is_past(last.begun_at, config.every, now):
         why = WhyTurn.DUE
     elif any(one.since > last.begun_at for one in waits):
@@ -110,7 +112,14 @@ def _begin(state: CanaryState, config: Canary, invariant: Invariant, now: dateti
     )
     if not held or (state.episode is not None and state.episode.open):
         return Turned(Turn.NOTHING, WhyTurn.NOT_HOLDING)
-    return Turned(Turn.BREAK, why)
+    asked = bool(waits) and (last is None or _is_past(last.begun_at, config.patience, now))
+    return Turned(Turn.BREAK, why, asked)
+
+
+def _unproven(state: CanaryState, config: Canary) -> list[Proof]:
+    """What is known of those that wait for their first proof."""
+    known = {one.notifier: one for one in state.proofs}
+    return [one for one in map(known.get, config.notify) if one is not None and one.proven_at is None]
 
 
 def _of(last: Round, episode: Episode | None) -> Episode | None:

@@ -22,6 +22,7 @@ from holdtrue.store import rows
 from holdtrue.store.canary_tables import canary_rounds, proofs
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.giving_up import give_up
+from holdtrue.store.leases import ask_for
 from holdtrue.store.situations import EPISODES, IS_CANARY, known_of, lock_entries
 from holdtrue.store.tables import entries, episodes, generations, messages
 
@@ -62,7 +63,7 @@ class Canaries:
         if entry is None or (turned.turn is Turn.NOTHING and same):
             return turned
         with self._engine.write() as connection:
-            lock_entries(connection, [entry])
+            locked = lock_entries(connection, [entry])
             # A new catalog is put in force under the lock of all entries.
             if not _is_in_force(connection, content_hash):
                 return _NOT_IN_FORCE
@@ -72,6 +73,8 @@ class Canaries:
             seen = _state(connection, entry)
             turned = decide(seen, now)
             _do(connection, entry, seen.round, turned.turn, now)
+            if turned.asked:
+                ask_for(connection, locked[entry], now)
             return turned
 
 

@@ -140,25 +140,7 @@ class Leases:
             ).one_or_none()
             if row is None:
                 raise NotFound(f"{invariant}@{database} is not in the catalog")
-            due = self._engine.now(connection)
-            # A confirming run that is not due yet gives its place up, and is wanted again when this one is over.
-            if row.extra_due is not None and (row.extra_kind == RunKind.ASKED.value or row.extra_due <= due):
-                asked: datetime = row.extra_due
-                return asked
-            # A moment may come twice where the clock is set back; the answer must be found under one of its own.
-            while due in (row.next_due, row.last_due) or _is_recorded(connection, row.id, due):
-                due += timedelta(microseconds=1)
-            connection.execute(
-                update(entries)
-                .where(entries.c.id == row.id)
-                .values(
-                    extra_due=due,
-                    extra_kind=RunKind.ASKED.value,
-                    extra_for=None,
-                    claimable_at=min(due, row.claimable_at),
-                )
-            )
-            return due
+            return ask_for(connection, row, self._engine.now(connection))
 
     def named(self, name: str, instance: str, ttl: timedelta) -> int | None:
         """Take or keep the lease of a name; its token, or None while another instance holds it."""
@@ -186,6 +168,24 @@ _RELEASE = (
     .where(entries.c.id == bindparam("entry"), entries.c.token == bindparam("held_token"))
     .values(lease_owner=None, lease_until=None)
 )
+
+
+def ask_for(connection: Connection, row: Row[Any], now: datetime) -> datetime:
+    """Want one run of this entry now; its row is locked. The due time under which it will be found."""
+    due = now
+    # A confirming run that is not due yet gives its place up, and is wanted again when this one is over.
+    if row.extra_due is not None and (row.extra_kind == RunKind.ASKED.value or row.extra_due <= due):
+        asked: datetime = row.extra_due
+        return asked
+    # A moment may come twice where the clock is set back; the answer must be found under one of its own.
+    while due in (row.next_due, row.last_due) or _is_recorded(connection, row.id, due):
+        due += timedelta(microseconds=1)
+    connection.execute(
+        update(entries)
+        .where(entries.c.id == row.id)
+        .values(extra_due=due, extra_kind=RunKind.ASKED.value, extra_for=None, claimable_at=min(due, row.claimable_at))
+    )
+    return due
 
 
 def _is_recorded(connection: Connection, entry: int, due: datetime) -> bool:
