@@ -75,6 +75,14 @@ def test_a_silence_limit_follows_the_servers_own_setting() -> None:
     assert isinstance(judge(replace(silent, receiver_timeout=timedelta(0))), Fresh)
 
 
+def test_a_link_that_may_be_silent_for_very_long_proves_nothing_while_it_is() -> None:
+    """Semantics 0, 2.1: under a timeout of an hour nothing received is no sign that nothing was written."""
+    patient = replace(ALIVE, receiver_timeout=timedelta(hours=1))
+    assert judge(patient) == Fresh("standby", timedelta(0), proven=True)
+    silent = replace(patient, last_message=NOW - timedelta(minutes=20))
+    assert judge(silent) == Fresh("standby", timedelta(0), proven=False)
+
+
 def test_a_link_that_may_not_be_seen_is_believed_but_not_proven() -> None:
     """Without pg_monitor nothing contradicts, and nothing proves."""
     hidden = replace(ALIVE, receiver_visible=False, last_message=None)
@@ -123,6 +131,7 @@ def test_whatever_is_called_proven_was_proven(signs: Signs, freshness: Freshness
         assert freshness is Freshness.STREAMING
         assert signs.receiver_lives
         assert signs.last_message is not None
+        assert NOW - signs.last_message <= max(timedelta(seconds=31), MAX_LAG)
         assert answer.lag is not None
     if answer.lag is not None:
         assert timedelta(0) <= answer.lag <= MAX_LAG

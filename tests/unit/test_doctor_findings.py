@@ -17,7 +17,7 @@ from holdtrue.databases.facts import is_local
 from holdtrue.databases.mysql_facts import read_grants
 from holdtrue.inspection.diagnosis import judge
 from holdtrue.inspection.findings import Finding, Weight, heaviest, of_clocks, of_link
-from holdtrue.model import Failure, FailureReason, Freshness, Position
+from holdtrue.model import Failure, FailureReason, Freshness, Position, show_duration
 from servers.invariants import postgres_config
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -104,6 +104,19 @@ def test_postgresql_each_weakness_is_one_warning(change: dict[str, Any], expecte
 )
 def test_mariadb_each_weakness_is_one_warning(change: dict[str, Any], expected: set[str]) -> None:
     assert found(replace(MARIADB, **change)) == expected
+
+
+@pytest.mark.parametrize("facts", [POSTGRES, MARIADB])
+def test_how_long_a_silent_link_hides_is_said(facts: Any) -> None:
+    """Semantics 2.1: until then a run may miss what was committed, whatever ``max_lag`` says."""
+    long = replace(facts, silence=timedelta(hours=1))
+    told = Told("db", "r1", reached=True, position=STANDBY, facts=long)
+    names = {one.name: one for one in said(told)}
+    assert "after 1h" in names["slow_to_notice"].sentence
+    assert "falls silent shows after 1h" in names["sender"].sentence
+    usual = {one.name: one for one in said(replace(told, facts=facts))}
+    assert "slow_to_notice" not in usual
+    assert f"falls silent shows after {show_duration(facts.silence)}" in usual["sender"].sentence
 
 
 def test_a_file_in_wal_mode_that_nobody_keeps_open_is_a_warning() -> None:

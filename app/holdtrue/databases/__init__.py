@@ -3,12 +3,14 @@
 from holdtrue.databases.describing import Described, Describes
 from holdtrue.databases.examination import EVIDENCE_LIMIT, evidence_mask, examine_invariant
 from holdtrue.databases.facts import Clocks, Count, Facts, Link, MysqlFacts, PostgresFacts, SqliteFacts, Told
+from holdtrue.databases.freshness import USUAL_SILENCE
 from holdtrue.databases.looks import Answer, Examined, Limits, Look, Mask, ReplicaState, Streamed
 from holdtrue.databases.planning import Aliases, Explains, Plan, PlanStep, TableSize
 from holdtrue.databases.replicas import Databases
 
 __all__ = [
     "EVIDENCE_LIMIT",
+    "USUAL_SILENCE",
     "Aliases",
     "Answer",
     "Clocks",

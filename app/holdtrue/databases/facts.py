@@ -55,7 +55,7 @@ class Count:
 class PostgresFacts:
     """What PostgreSQL tells. ``sender`` is whom a standby follows, as ``host:port``, None where that may not be seen.
 
-    ``roles`` are the predefined roles that the login is a member of. ``memory`` are its limits for memory and temporary files.
+    ``roles`` are the predefined roles that the login is a member of; ``silence`` how long a sender may go unheard.
     """
 
     version: str
@@ -76,6 +76,7 @@ class PostgresFacts:
     definers: Count = Count()
     commit_times: bool = False
     conflict_delay: str = ""
+    silence: timedelta = timedelta(seconds=31)
     missing: tuple[str, ...] = ()
 
 

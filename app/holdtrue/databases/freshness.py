@@ -9,7 +9,8 @@ from holdtrue.databases.mysql_gtid import check_gtid, has_gtid
 from holdtrue.model import Failure, FailureReason, Freshness, Position, show_duration
 
 _GRACE = timedelta(seconds=1)
-_SILENCE_WITHOUT_TIMEOUT = timedelta(seconds=31)
+USUAL_SILENCE = timedelta(seconds=31)
+"""What the default of ``wal_receiver_timeout`` comes to: a longer one must not hide a lag behind an empty log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ def decide_freshness(signs: Signs, *, freshness: Freshness, max_lag: timedelta, 
         return Fresh("standby", None, proven=False)
     if not signs.receiver_lives:
         return Failure(FailureReason.CUT_OFF, "no WAL receiver runs on this replica: it hears nothing from its sender")
+    proven = signs.receiver_visible
     if signs.receiver_visible:
         silence = silence_limit(signs.receiver_timeout)
         if signs.last_message is None or signs.now - signs.last_message > silence:
@@ -69,6 +71,7 @@ def decide_freshness(signs: Signs, *, freshness: Freshness, max_lag: timedelta, 
                 FailureReason.CUT_OFF,
                 f"this replica last heard from its sender {heard} (limit {show_duration(silence)})",
             )
+        proven = signs.now - signs.last_message <= max(USUAL_SILENCE, max_lag)
     lag = _lag(signs)
     if lag is None:
         return Failure(FailureReason.LAGGING, "this replica has replayed no commit yet: its lag is unknown")
@@ -76,13 +79,13 @@ def decide_freshness(signs: Signs, *, freshness: Freshness, max_lag: timedelta, 
         return Failure(
             FailureReason.LAGGING, f"this replica is {show_duration(lag)} behind (max_lag {show_duration(max_lag)})"
         )
-    return Fresh("standby", lag, proven=signs.receiver_visible)
+    return Fresh("standby", lag, proven=proven)
 
 
 def silence_limit(receiver_timeout: timedelta) -> timedelta:
     """How long a sender may be silent; after half of ``wal_receiver_timeout`` the receiver itself asks for a sign of life."""
     if receiver_timeout <= timedelta(0):
-        return _SILENCE_WITHOUT_TIMEOUT
+        return USUAL_SILENCE
     return receiver_timeout / 2 + _GRACE
 
 

@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 from holdtrue.databases.facts import Clocks, Count, Link, PostgresFacts, read_clocks
+from holdtrue.databases.freshness import silence_limit
+from holdtrue.databases.postgresql_opening import read_setting
 from holdtrue.databases.postgresql_wire import Stopped
 from holdtrue.model import Row
 
@@ -17,7 +19,8 @@ _SHOWN: Final = 3
 
 _SERVER: Final = """SELECT current_setting('server_version'), session_user::text,
  host(inet_server_addr()) || ':' || inet_server_port(),
- current_setting('track_commit_timestamp'), current_setting('max_standby_streaming_delay')"""
+ current_setting('track_commit_timestamp'), current_setting('max_standby_streaming_delay'),
+ current_setting('wal_receiver_timeout')"""
 
 _SENDER: Final = "SELECT w.status, w.sender_host || ':' || w.sender_port FROM pg_stat_get_wal_receiver() AS w"
 
@@ -105,7 +108,7 @@ def read_postgres_facts(link: Asks, reached: Link, within: timedelta) -> Postgre
         return _read_count(found[0]) if found else Count()
 
     with link.savepoint(within):
-        version, login, address, commit_times, delay = link.query(_SERVER, (), limit=1, within=within)[0]
+        version, login, address, commit_times, delay, timeout = link.query(_SERVER, (), limit=1, within=within)[0]
         clocks = _clocks(
             lambda: link.query("SELECT extract(epoch FROM clock_timestamp())::text", (), limit=1, within=within)
         )
@@ -134,6 +137,7 @@ def read_postgres_facts(link: Asks, reached: Link, within: timedelta) -> Postgre
         definers=count("which SECURITY DEFINER functions may be called", _DEFINERS),
         commit_times=commit_times == "on",
         conflict_delay=delay or "",
+        silence=silence_limit(read_setting(timeout or "1min")),
         missing=tuple(missing),
     )
 

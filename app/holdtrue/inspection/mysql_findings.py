@@ -73,7 +73,8 @@ def _of_freshness(told: Told, facts: MysqlFacts, config: DatabaseConfig) -> list
         found.append(
             fine(
                 "sender",
-                "what is proven is the link to its source; a replica further up that is cut off does not show",
+                "what is proven is the link to its source; a replica further up that is cut off does not show, and a link that"
+                f" falls silent shows after {show_duration(facts.silence)} (slave_net_timeout)",
             )
         )
     return found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdtrue.databases import PostgresFacts, Told
+from holdtrue.databases import USUAL_SILENCE, PostgresFacts, Told
 from holdtrue.inspection.findings import Finding, fine, of_clocks, of_link, of_untold, some, warning
-from holdtrue.model import DatabaseConfig, Freshness
+from holdtrue.model import DatabaseConfig, Freshness, show_duration
 
 _OWN_LOGIN = (
     "give Holdtrue a login of its own that has SELECT and pg_monitor and nothing else (docs/databases.md, The login)"
@@ -47,23 +47,29 @@ def _of_freshness(
                 f"on the primary: GRANT pg_monitor TO {facts.login}",
             )
         ]
+    slow = []
+    if facts.silence > max(USUAL_SILENCE, config.max_lag):
+        said = f"a link that died silently is noticed after {show_duration(facts.silence)} only (wal_receiver_timeout)"
+        slow.append(warning("slow_to_notice", said, "wal_receiver_timeout = 60s on the replica"))
     if facts.sender is None:
-        return []
+        return slow
     upstream = neighbours.get(facts.sender)
     if upstream is not None and upstream != told.replica:
         return [
+            *slow,
             warning(
                 "cascaded",
                 f"this replica follows another one ({upstream}): were that one's own link cut, this one would look fresh",
                 "follow the primary itself, or use freshness: heartbeat",
-            )
+            ),
         ]
     return [
+        *slow,
         fine(
             "sender",
             f"what is proven is the link to its sender, {facts.sender}: were that no primary but another standby that is cut"
-            " off, nothing would show it here",
-        )
+            f" off, nothing would show it here; a link that falls silent shows after {show_duration(facts.silence)}",
+        ),
     ]
 
 
