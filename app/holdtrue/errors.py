@@ -6,6 +6,7 @@
     │   ├── SettingsRefused         environment or flags
     │   ├── NotFound                a name or number that does not exist
     │   ├── PromotionRefused        an alert that cannot become a ticket as it is
+    │   │   └── NotTried            one whose rows nobody could try; whoever says so takes them all the same
     │   └── MissingInstallSet       a part of Holdtrue that is not installed
     ├── StoreError                  our own database (exit 4)
     │   ├── StoreUnreachable
@@ -69,6 +70,10 @@ class NotFound(Refused):
 
 class PromotionRefused(Refused):
     """This alert cannot become a ticket as it is; the remedy says what to add."""
+
+
+class NotTried(PromotionRefused):
+    """Nobody could try whether the rows do what a ticket says; the remedy says what is missing, and the way on."""
 
 
 class MissingInstallSet(Refused):

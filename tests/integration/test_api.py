@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from holdtrue.errors import CatalogRefused, PromotionRefused
+from holdtrue.errors import CatalogRefused, NotTried, PromotionRefused
 from holdtrue.model import Delivered, Place, Problem
 from holdtrue.scaffolding import Extra
 from scenes import Found, Scene, catalog_of, invariant
@@ -179,6 +179,32 @@ def test_a_refused_promotion_says_what_to_add(client: TestClient, calls: Calls, 
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["remedy"] == "columns: {refunds.state: safe}"
     assert answer.json()["detail"] == "refunds.state is compared with a constant"
+
+
+def test_what_nobody_could_try_is_refused_by_a_reason_that_a_program_knows_and_given_if_asked_for_untried(
+    client: TestClient, calls: Calls, scene: Scene
+) -> None:
+    """semantics 9.2."""
+    path = f"/api/v1/alerts/{firing(scene)}/promote"
+    calls.refusal = PromotionRefused("what was kept makes no test")
+    assert "reason" not in client.post(path, headers=OURS).json()
+    assert client.post(path, json={"untried": True}, headers=OURS).status_code == 409
+    calls.refusal = NotTried("nobody could try it", remedy="set HOLDTRUE_SCRATCH_URL")
+    refused = client.post(path, json={"preview": True}, headers=OURS)
+    assert refused.status_code == 409
+    assert refused.json() == {
+        "type": "about:blank",
+        "title": "This alert cannot be promoted as it is",
+        "status": 409,
+        "detail": "nobody could try it",
+        "remedy": "set HOLDTRUE_SCRATCH_URL",
+        "reason": "not tried",
+    }
+    given = client.post(path, json={"untried": True}, headers=OURS)
+    assert given.status_code == 200
+    assert given.json()["rehearsed"]["result"] == "not looked"
+    assert client.post(path, json={"tried": {"no checksum": "breaks"}}, headers=OURS).status_code == 422
+    assert client.post(path, json={"tried": {"0" * 64: "fine"}}, headers=OURS).status_code == 422
 
 
 def test_a_refused_reload_lists_every_problem_and_what_stays(client: TestClient, calls: Calls) -> None:

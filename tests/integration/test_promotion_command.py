@@ -203,11 +203,10 @@ def test_what_a_preview_shows_is_what_its_draft_writes_byte_for_byte(
     assert not (place / "nowhere").exists()
 
 
-def test_where_nobody_could_look_the_command_says_so_on_standard_error(
+def test_where_nobody_could_look_the_command_refuses_until_it_is_told_untried(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """semantics 0: not knowing is never good news."""
-    assert place.exists()
+    """semantics 0, 9.2: not knowing is never good news."""
     assert command(["promote", NAME]) == 0
     assert "with the observed rows the rule breaks" in capsys.readouterr().out
 
@@ -215,12 +214,33 @@ def test_where_nobody_could_look_the_command_says_so_on_standard_error(
         raise OSError("no space left")
 
     monkeypatch.setattr("holdtrue.rehearsal.incidents.on_sqlite", full)
-    assert command(["promote", NAME, "--out", "blind"]) == 0
+    for more in (["--out", "blind"], ["--preview"]):
+        assert command(["promote", NAME, *more]) == 2
+        said = capsys.readouterr()
+        assert "a scratch SQLite ended with an unexpected OSError" in said.err
+        assert "holdtrue promote 1 --untried" in said.err
+        assert said.out == ""
+    assert not (place / "blind").exists()
+    assert command(["promote", NAME, "--untried", "--preview"]) == 0
     said = capsys.readouterr()
-    assert "not looked: a scratch SQLite ended with an unexpected OSError" in said.err
-    assert "nobody knows yet whether these rows break the rule" in said.err
+    assert "NOT LOOKED: a scratch SQLite ended" in said.err
+    assert said.err.endswith(" --untried\n"), "the line that makes exactly these files says it too"
+    for out, form in (("blind", "text"), ("blinder", "json")):
+        assert command(["promote", NAME, "--untried", "--out", out, "--format", form]) == 0
+        said = capsys.readouterr()
+        assert "NOT LOOKED: a scratch SQLite ended with an unexpected OSError" in said.err
+        assert "nobody knows yet whether these rows break the rule" in said.err
     record = json.loads((place / "blind" / "ticket.json").read_text(encoding="utf-8"))
     assert record["rehearsed"]["result"] == "not looked"
+
+
+def test_what_can_be_tried_is_tried_however_it_is_asked_for(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["promote", NAME, "--untried"]) == 0
+    said = capsys.readouterr()
+    assert "with the observed rows the rule breaks" in said.out
+    assert said.err == ""
+    record = json.loads((place / "tests" / "incidents" / f"{NAME}_1" / "ticket.json").read_text(encoding="utf-8"))
+    assert record["rehearsed"]["result"] == "breaks"
 
 
 @pytest.mark.parametrize("reference", ["99", "no_such_rule", f"{NAME}@elsewhere"])
@@ -260,10 +280,25 @@ def service(answer: dict[str, object]) -> Iterator[str]:
 def test_files_of_a_service_are_written_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """semantics 11.1."""
     monkeypatch.chdir(tmp_path)
-    with service({"id": "rule_7", "files": {"test_incident_rule_7.py": "x = 1\n", "README.md": "\u2028"}}) as url:
+    tried = {"result": "breaks", "sentence": "on a scratch SQLite"}
+    with service(
+        {"id": "rule_7", "rehearsed": tried, "files": {"test_incident_rule_7.py": "x = 1\n", "README.md": "\u2028"}}
+    ) as url:
         assert command(["promote", "7", "--url", url]) == 0
     folder = tmp_path / "tests" / "incidents" / "rule_7"
     assert (folder / "README.md").read_bytes() == "\u2028".encode()
+
+
+def test_a_service_that_does_not_say_whether_it_tried_is_not_believed_to_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """semantics 0: one of an older version gives what it did not try without being asked for it so."""
+    monkeypatch.chdir(tmp_path)
+    with service({"id": "rule_7", "files": {"README.md": "fine"}}) as url:
+        assert command(["promote", "7", "--url", url]) == 2
+        assert list(tmp_path.rglob("*")) == []
+        assert command(["promote", "7", "--url", url, "--untried"]) == 0
+    assert "NOT LOOKED: the service does not say" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -273,9 +308,10 @@ def test_a_service_cannot_write_outside_of_the_folder(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with service({"id": "rule_7", "files": {"README.md": "fine", name: "evil"}}) as url:
+    tried = {"result": "breaks", "sentence": ""}
+    with service({"id": "rule_7", "rehearsed": tried, "files": {"README.md": "fine", name: "evil"}}) as url:
         assert command(["promote", "7", "--url", url]) == 4
-    with service({"id": name, "files": {}}) as url:
+    with service({"id": name, "rehearsed": tried, "files": {}}) as url:
         assert command(["promote", "7", "--url", url]) == 4
     assert "leads out of the folder" in capsys.readouterr().err
     assert list(tmp_path.rglob("*")) == []

@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, insert
+from sqlalchemy import insert
 
 from holdtrue import embedded
-from holdtrue.databases import Databases
 from holdtrue.errors import PromotionRefused
-from holdtrue.model import BaseRows, DatabaseConfig, Incident, Invariant, TableRows
+from holdtrue.model import DatabaseConfig, Dialect, Incident, TableRows
 from holdtrue.rehearsal import Finding, IncidentRehearsal, Rehearsed
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.tables import deploys
 from racy import schema
-from scenes.promoting import RULE, catalog, look, opened_house, preview, promote, save
+from scenes.promoting import CREDIT, DRIFT, DRIFTING, RULE, SETTLE, alert_of, catalog, opened_house, preview, promote
 from servers.invariants import postgres_config, sqlite_config
 from servers.postgres import PostgresPrimary
 from stores import House
@@ -133,7 +132,9 @@ def test_a_server_that_does_not_answer_is_not_having_looked() -> None:
     """semantics 0: not knowing is never good news."""
     with IncidentRehearsal({"HOLDTRUE_SCRATCH_URL": "postgresql://ana:secret@127.0.0.1:1/x"}).begin() as rehearse:
         found = rehearse(INCIDENT, schema.POSTGRESQL, postgres_config("postgresql://nowhere"))
-    assert found == Rehearsed(Finding.NOT_LOOKED, "the scratch server does not answer")
+    assert (found.finding, found.sentence) == (Finding.NOT_LOOKED, "the scratch server does not answer")
+    assert found.remedy.startswith("name in HOLDTRUE_SCRATCH_URL a PostgreSQL that answers")
+    assert not found.place
 
 
 def test_no_server_binary_is_not_having_looked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +142,22 @@ def test_no_server_binary_is_not_having_looked(monkeypatch: pytest.MonkeyPatch) 
     with IncidentRehearsal({}).begin() as rehearse:
         found = rehearse(INCIDENT, schema.POSTGRESQL, postgres_config("postgresql://nowhere"))
     assert found.finding is Finding.NOT_LOOKED
-    assert found.sentence.startswith("there is no PostgreSQL for a scratch database (set HOLDTRUE_SCRATCH_URL")
+    assert found.sentence == "there is no PostgreSQL for a scratch database"
+    assert found.remedy.startswith("set HOLDTRUE_SCRATCH_URL")
+    assert "pip install 'holdtrue[postgres]'" in found.remedy
+
+
+def test_no_mariadb_is_not_having_looked_and_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdtrue.rehearsal.mysql_server._BESIDE_THE_PATH", str(tmp_path))
+    with IncidentRehearsal({"PATH": str(tmp_path)}).begin() as rehearse:
+        found = rehearse(
+            replace(INCIDENT, engine="mysql"), schema.MARIADB, replace(sqlite_config(tmp_path), dialect=Dialect.MYSQL)
+        )
+    assert (found.finding, found.place) == (Finding.NOT_LOOKED, False)
+    assert "HOLDTRUE_SCRATCH_MYSQL_URL" in found.remedy
+    assert "mariadbd is started when it is found on the PATH" in found.remedy
 
 
 def test_what_was_found_is_remembered_and_what_was_not_looked_at_is_not(postgres_primary: PostgresPrimary) -> None:
@@ -189,30 +205,6 @@ def house(sqlite_url: str) -> Iterator[House]:
         yield made
 
 
-def alert_of(
-    house: House, path: Path, rule: Invariant, before: Sequence[str], after: Sequence[str]
-) -> tuple[int, DatabaseConfig]:
-    """The alert of a SQLite file that held after ``before`` and broke after ``after``."""
-    engine = create_engine(f"sqlite:///{path}")
-    databases = Databases(environ={})
-    config = sqlite_config(path)
-    databases.configure([config])
-    try:
-        for statements in ([*schema.SQLITE.split(";"), *before], after):
-            with engine.begin() as connection:
-                for statement in statements:
-                    if statement.strip():
-                        connection.exec_driver_sql(statement)
-            alert = save(house, look(databases, rule))
-    finally:
-        databases.close()
-        engine.dispose()
-    return alert, config
-
-
-SETTLE = "INSERT INTO refunds (dispute_id, amount_eur, state) VALUES ('dsp_1', 40, 'settled')"
-
-
 def test_more_rows_than_are_kept_are_no_test_and_nothing_is_recorded(tmp_path: Path, house: House) -> None:
     """semantics 9.1, 9.2: the cap is named."""
     rule = replace(RULE, sql=schema.ONE_SETTLED.replace("count(*) > 1", "count(*) > 250"))
@@ -223,30 +215,6 @@ def test_more_rows_than_are_kept_are_no_test_and_nothing_is_recorded(tmp_path: P
         promote(house, catalog(rule, config), alert, by="ana")
     assert "more than 200 rows" in found.value.remedy
     assert house.store.tickets.list(alert) == ()
-
-
-DRIFT = """
-SELECT a.id FROM accounts a LEFT JOIN (SELECT account_id, sum(amount_eur) AS total FROM credit_log GROUP BY account_id) l
- ON l.account_id = a.id WHERE a.credit_balance_eur <> l.total
-"""
-CREDIT = "INSERT INTO credit_log (account_id, amount_eur) VALUES ('acc_1', 40)"
-DRIFTING = replace(
-    RULE,
-    key=("id",),
-    tables=("accounts", "credit_log"),
-    columns=frozenset(
-        {
-            "id",
-            "accounts.id",
-            "accounts.credit_balance_eur",
-            "accounts.version",
-            "credit_log.id",
-            "credit_log.account_id",
-        }
-        | {"credit_log.amount_eur"}
-    ),
-    base_rows=(BaseRows("accounts", (("id", "id"),)), BaseRows("credit_log", (("account_id", "id"),))),
-)
 
 
 @pytest.mark.parametrize("right", [True, False])
@@ -266,23 +234,6 @@ def test_a_wrong_guess_is_found_before_it_leaves(right: bool, tmp_path: Path, ho
     with pytest.raises(PromotionRefused, match="the seed alone breaks the rule already") as found:
         promote(house, catalog(rule, config), alert, by="ana")
     assert "a guess is wrong (accounts.credit_balance_eur: guessed as the sum" in found.value.remedy
-
-
-def test_without_a_server_the_files_say_in_every_place_that_nobody_looked(
-    tmp_path: Path, house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """semantics 0, 9.2: header, manual and record."""
-    alert, config = alert_of(house, tmp_path / "a.db", RULE, schema.ROWS, [SETTLE, SETTLE])
-    monkeypatch.setattr("holdtrue.rehearsal.incidents.on_sqlite", _no_place)
-    files = dict(promote(house, catalog(config=config), alert, by="ana").files)
-    for name in (f"test_incident_{RULE.name}_{alert}.py", "README.md"):
-        assert "NOT LOOKED: " in files[name]
-        assert "nobody knows yet whether these rows break the rule" in files[name]
-    assert json.loads(files["ticket.json"])["rehearsed"]["result"] == "not looked"
-
-
-def _no_place(_: str) -> Any:
-    raise OSError("no space")
 
 
 def test_a_draft_makes_exactly_the_files_that_were_previewed(tmp_path: Path, house: House) -> None:

@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from holdtrue.errors import PromotionRefused
+from holdtrue.errors import NotTried, PromotionRefused
 from holdtrue.model import Delivered
 from scenes import Found, Scene, catalog_of, invariant
 from scenes.reading import Texts
@@ -120,6 +120,31 @@ class TestPromoting:
         assert answer.status_code == 409
         assert "columns: {refunds.state: safe}" in answer.text
         assert "Make the ticket" not in answer.text
+        assert "untried" not in answer.text
+
+    def test_only_what_nobody_could_try_has_a_second_way_and_says_so_all_along(
+        self, client: TestClient, calls: Calls, scene: Scene
+    ) -> None:
+        """semantics 9.2."""
+        number = number_of_firing(scene)
+        path = f"/alerts/{number}/promote"
+        assert "untried" not in client.get(path).text
+        calls.refusal = NotTried("nobody could try whether it breaks", remedy="set HOLDTRUE_SCRATCH_URL")
+        refused = client.get(path)
+        assert refused.status_code == 409
+        for part in ("nobody could try whether it breaks", "set HOLDTRUE_SCRATCH_URL", "marked NOT LOOKED"):
+            assert part in refused.text
+        assert "Make the ticket" not in refused.text
+        shown = client.get(f"{path}?untried=yes").text
+        assert "NOT LOOKED: there is no PostgreSQL." in shown
+        assert f"holdtrue promote {number} --untried" in shown
+        sent = {"form_token": form_token_of(shown), "draft": DRAFT}
+        again = client.post(path, data=sent, headers=OURS)
+        assert again.status_code == 409, "the form of a page that says nothing of it takes nothing untried"
+        assert "marked NOT LOOKED" in again.text
+        assert 'name="untried" value="yes"' in shown
+        made = client.post(path, data={**sent, "untried": "yes"}, headers=OURS)
+        assert made.headers["content-type"] == "application/zip"
 
 
 class TestOtherPages:

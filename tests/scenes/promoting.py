@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from sqlalchemy import create_engine
 
 from holdtrue import promotion
 from holdtrue.databases import Databases, Examined
@@ -22,11 +24,10 @@ from holdtrue.model import (
     Ticket,
 )
 from holdtrue.rehearsal import IncidentRehearsal
-from holdtrue.scaffolding import Extra
 from holdtrue.store import open_store
 from holdtrue.testing import load_incident
 from racy import schema
-from servers.invariants import ask, postgres_config
+from servers.invariants import ask, postgres_config, sqlite_config
 from stores import DATABASE, Clock, House, entry, invariant
 
 SCRATCH: dict[str, str] = {}
@@ -50,6 +51,29 @@ RULE = replace(
     columns=SAFE,
     base_rows=(BaseRows("refunds", (("dispute_id", "dispute_id"),)),),
     operation="payments.refunds:issue_refund",
+)
+SETTLE = "INSERT INTO refunds (dispute_id, amount_eur, state) VALUES ('dsp_1', 40, 'settled')"
+DRIFT = """
+SELECT a.id FROM accounts a LEFT JOIN (SELECT account_id, sum(amount_eur) AS total FROM credit_log GROUP BY account_id) l
+ ON l.account_id = a.id WHERE a.credit_balance_eur <> l.total
+"""
+CREDIT = "INSERT INTO credit_log (account_id, amount_eur) VALUES ('acc_1', 40)"
+DRIFTING = replace(
+    RULE,
+    key=("id",),
+    tables=("accounts", "credit_log"),
+    columns=frozenset(
+        {
+            "id",
+            "accounts.id",
+            "accounts.credit_balance_eur",
+            "accounts.version",
+            "credit_log.id",
+            "credit_log.account_id",
+        }
+        | {"credit_log.amount_eur"}
+    ),
+    base_rows=(BaseRows("accounts", (("id", "id"),)), BaseRows("credit_log", (("account_id", "id"),))),
 )
 
 
@@ -92,15 +116,40 @@ def opened_house(url: str) -> Iterator[House]:
     store.close()
 
 
-def promote(house: House, catalog: Catalog, alert: int, *, by: str, draft: str = "") -> Ticket:
+def alert_of(
+    house: House, path: Path, rule: Invariant, before: Sequence[str], after: Sequence[str]
+) -> tuple[int, DatabaseConfig]:
+    """The alert of a SQLite file that held after ``before`` and broke after ``after``."""
+    engine = create_engine(f"sqlite:///{path}")
+    databases = Databases(environ={})
+    config = sqlite_config(path)
+    databases.configure([config])
+    try:
+        for statements in ([*schema.SQLITE.split(";"), *before], after):
+            with engine.begin() as connection:
+                for statement in statements:
+                    if statement.strip():
+                        connection.exec_driver_sql(statement)
+            alert = save(house, look(databases, rule))
+    finally:
+        databases.close()
+        engine.dispose()
+    return alert, config
+
+
+def promote(house: House, catalog: Catalog, alert: int, *, by: str, **wanted: Any) -> Ticket:
     return promotion.promote(
-        house.store, catalog, alert, by=by, now=house.clock.now, rehearsal=IncidentRehearsal(SCRATCH), draft=draft
+        house.store,
+        catalog,
+        alert,
+        by=by,
+        now=house.clock.now,
+        rehearsal=IncidentRehearsal(SCRATCH),
+        wanted=promotion.Wanted(**wanted),
     )
 
 
-def preview(
-    house: House, catalog: Catalog, alert: int, *, by: str, draft: str = "", also: tuple[Extra, ...] = ()
-) -> Ticket:
+def preview(house: House, catalog: Catalog, alert: int, *, by: str, **wanted: Any) -> Ticket:
     return promotion.preview(
         house.store,
         catalog,
@@ -108,8 +157,7 @@ def preview(
         by=by,
         now=house.clock.now,
         rehearsal=IncidentRehearsal(SCRATCH),
-        draft=draft,
-        also=also,
+        wanted=promotion.Wanted(**wanted),
     )
 
 

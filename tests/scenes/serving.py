@@ -13,9 +13,10 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from holdtrue.errors import NotFound, PromotionRefused
+from holdtrue.errors import NotFound, NotTried, PromotionRefused
 from holdtrue.metrics import Counters, Exposition
-from holdtrue.model import Silence, Ticket
+from holdtrue.model import Silence, Ticket, Tried
+from holdtrue.promotion import Wanted
 from holdtrue.scaffolding import Extra
 from holdtrue.web import Asked, ReloadResult, WebService, create_app
 from scenes import Scene
@@ -27,6 +28,7 @@ FILES = (
     ("README.md", "# One settled refund per dispute\n\nRun `pytest`.\n"),
     ("test_incident.py", "from holdtrue.testing import race\n\n\ndef test_incident(barrier_db):\n    ...\n"),
 )
+UNTRIED = ("ticket.json", '{"rehearsed": {"result": "not looked", "sentence": "there is no PostgreSQL"}}\n')
 
 
 @dataclass(eq=False)
@@ -81,16 +83,17 @@ def web_service(scene: Scene, calls: Calls | None = None, **more: Any) -> WebSer
         calls.runs.append((invariant, database, who))
         return Asked(invariant, database, scene.store.leases.ask(invariant, database))
 
-    def promote(alert: int, by: str, preview: bool, draft: str, also: tuple[Extra, ...]) -> Ticket:
+    def promote(alert: int, by: str, preview: bool, wanted: Wanted) -> Ticket:
         calls.promotions.append((alert, by, preview))
-        calls.drafts.append(draft)
-        calls.also.append(also)
-        if calls.refusal is not None:
+        calls.drafts.append(wanted.draft)
+        calls.also.append(wanted.also)
+        if calls.refusal is not None and not (wanted.untried and isinstance(calls.refusal, NotTried)):
             raise calls.refusal
         if not any(one.id == alert for one in scene.store.alerts.list(limit=1000)):
             raise NotFound(f"no alert has the number {alert}")
         episode = scene.store.alerts.get(alert).episode
-        return Ticket(f"inc-{alert}", alert, episode.invariant, episode.database, scene.clock(), by, FILES, DRAFT)
+        made = Ticket(f"inc-{alert}", alert, episode.invariant, episode.database, scene.clock(), by, FILES, DRAFT)
+        return made if calls.refusal is None else replace(made, files=(*FILES, UNTRIED), tried=Tried.UNTRIED)
 
     service = WebService(
         store=scene.store,

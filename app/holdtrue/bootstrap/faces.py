@@ -8,8 +8,8 @@ from datetime import datetime
 
 from holdtrue.deadman import SwitchState
 from holdtrue.model import Catalog, Ticket
+from holdtrue.promotion import Wanted
 from holdtrue.quieting import Mirror
-from holdtrue.scaffolding import Extra
 from holdtrue.store import Store
 
 
@@ -35,7 +35,7 @@ class Asked:
 class WebService:
     """Everything the pages, the API and the probes use; none of it opens a connection to a monitored database.
 
-    ``metrics(accept)`` gives the exposition and its content type. ``promote(alert, by, preview, draft, also)`` raises NotFound
+    ``metrics(accept)`` gives the exposition and its content type. ``promote(alert, by, preview, wanted)`` raises NotFound
     and PromotionRefused. With ``token`` set, every page and every API request needs it. Without one, ``Host`` must be a
     loopback name or one of ``hosts`` (``"*"``: any; only for an explicit flag). ``mirrors`` are where a silence has to be
     made too, since alerts carry state there (semantics 7.6).
@@ -47,7 +47,7 @@ class WebService:
     metrics: Callable[[str], tuple[bytes, str]]
     reload: Callable[[str], ReloadResult]
     run_now: Callable[[str, str, str], Asked]
-    promote: Callable[[int, str, bool, str, tuple[Extra, ...]], Ticket]
+    promote: Callable[[int, str, bool, Wanted], Ticket]
     version: str
     external_url: str = ""
     token: str | None = None

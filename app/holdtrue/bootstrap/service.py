@@ -22,11 +22,10 @@ from holdtrue.metrics import Counters
 from holdtrue.model import Catalog, Ticket
 from holdtrue.monitoring import Recorder, StoreClock
 from holdtrue.notifiers import Alertmanager, Notifier, build_notifier, build_state_keeper
-from holdtrue.promotion import Rehearsal
+from holdtrue.promotion import Rehearsal, Wanted
 from holdtrue.promotion import preview as preview_ticket
 from holdtrue.promotion import promote as promote_ticket
 from holdtrue.pushing import Pushing
-from holdtrue.scaffolding import Extra
 from holdtrue.scheduling import Scheduler
 from holdtrue.store import Store
 from holdtrue.watch import Watch
@@ -216,15 +215,15 @@ def reloader(store: Store, catalog: CatalogInForce, counters: Counters, instance
 
 def promoter(
     store: Store, catalog: Callable[[], Catalog | None], now: Callable[[], datetime], rehearsal: Rehearsal
-) -> Callable[[int, str, bool, str, tuple[Extra, ...]], Ticket]:
+) -> Callable[[int, str, bool, Wanted], Ticket]:
     """Promotion as pages and API ask for it."""
 
-    def promote(alert: int, by: str, preview: bool, draft: str, also: tuple[Extra, ...]) -> Ticket:
+    def promote(alert: int, by: str, preview: bool, wanted: Wanted) -> Ticket:
         in_force = catalog()
         if in_force is None:
             raise NotFound("no catalog is in force", remedy="load one first")
         make = preview_ticket if preview else promote_ticket
-        return make(store, in_force, alert, by=by, now=now(), rehearsal=rehearsal, draft=draft, also=also)
+        return make(store, in_force, alert, by=by, now=now(), rehearsal=rehearsal, wanted=wanted)
 
     return promote
 

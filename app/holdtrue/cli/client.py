@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import httpx2
 
 from holdtrue import __version__
-from holdtrue.errors import NotFound, Refused, ServiceError
+from holdtrue.errors import NotFound, NotTried, Refused, ServiceError
 from holdtrue.model import show_duration
 from holdtrue.settings import Settings
 
@@ -170,6 +170,8 @@ class ServiceClient:
             )
         if answer.status_code == 404 and body is not None:
             raise NotFound(said or "the service knows no such thing", remedy=remedy)
+        if answer.status_code == 409 and body is not None and body.get("reason") == "not tried":
+            raise NotTried(said or "the service could not try the rows", remedy=remedy)
         if 400 <= answer.status_code < 500 and body is not None:
             raise Refused(said or f"the service refused the request ({answer.status_code})", remedy=remedy)
         raise ServiceError(f"the service at {self._url} answered {answer.status_code}{f': {said}' if said else ''}")

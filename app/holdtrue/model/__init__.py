@@ -123,6 +123,7 @@ from holdtrue.model.tickets import (
     Incident,
     TableRows,
     Ticket,
+    Tried,
 )
 from holdtrue.model.traces import Traces, WriterTrace
 from holdtrue.model.waivers import Accept, AcceptedKeys, Population, ToldEnd
@@ -224,6 +225,7 @@ __all__ = [
     "Ticket",
     "ToldEnd",
     "Traces",
+    "Tried",
     "Turn",
     "Undelivered",
     "Verdict",

@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from holdtrue.model.runs import Row
 
@@ -75,12 +76,20 @@ class Incident:
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
+class Tried(StrEnum):
+    """Who tried, before a ticket left, whether its rows break the rule."""
+
+    HERE = "here"
+    BY_CALLER = "tried by the caller"
+    UNTRIED = "untried"
+
+
 @dataclass(frozen=True, slots=True)
 class Ticket:
     """The record that ties an alert to the test that shall reproduce it. ``files`` are {path: text}, sorted by path.
 
     ``draft`` makes the same files again for a day; it holds the salt of the stand-ins, so it is a secret. Only a preview has
-    one, and it is not kept with the ticket.
+    one, and it is not kept with the ticket. ``tried`` stands in the audit record, and in the files with its reason.
     """
 
     id: str
@@ -91,3 +100,4 @@ class Ticket:
     created_by: str
     files: tuple[tuple[str, str], ...] = ()
     draft: str = ""
+    tried: Tried = Tried.HERE

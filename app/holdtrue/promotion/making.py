@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
@@ -26,6 +26,7 @@ from holdtrue.promotion.choosing import About, Chosen, candidates
 from holdtrue.promotion.drafts import Draft
 from holdtrue.promotion.proving import first_that_breaks
 from holdtrue.promotion.refusals import as_captured, as_they_were, captured_columns, check_promotable
+from holdtrue.promotion.wanted import PLAIN, Wanted
 from holdtrue.rehearsal import Rehearse, Rehearsed
 from holdtrue.scaffolding import Extra, TicketContext, Writer, recognise, render, render_extras, ticket_id
 from holdtrue.scaffolding.isolation_spec import why_no_spec
@@ -53,19 +54,19 @@ def promote(
     by: str,
     now: datetime,
     rehearsal: Rehearsal,
-    draft: str = "",
-    also: Collection[Extra] = (),
+    wanted: Wanted = PLAIN,
 ) -> Ticket:
     """Make a ticket of an alert, from what its runs kept; no monitored database is asked (semantics 9.1).
 
-    Keeps ticket and audit line. ``draft`` is that of a preview: exactly its files are made. The ticket has none: what
-    was not previewed has a salt that nobody can have.
+    Keeps ticket and audit line. The ticket has no draft: what was not previewed has a salt that nobody can have.
 
     Raises:
         NotFound: no alert has this number.
         PromotionRefused: the alert cannot become a ticket as it is; the remedy says what to add.
+        NotTried: nobody could try the rows, and they are not wanted untried.
     """
-    ticket = preview(store, catalog, alert_id, by=by, now=now, rehearsal=rehearsal, draft=draft, also=also)
+    wanted = replace(wanted, to_try=False)
+    ticket = preview(store, catalog, alert_id, by=by, now=now, rehearsal=rehearsal, wanted=wanted)
     store.tickets.add(ticket)
     return replace(ticket, draft="")
 
@@ -78,23 +79,23 @@ def preview(
     by: str,
     now: datetime,
     rehearsal: Rehearsal,
-    draft: str = "",
-    also: Collection[Extra] = (),
+    wanted: Wanted = PLAIN,
 ) -> Ticket:
     """Exactly the files that would leave, keeping nothing; the ticket's ``draft`` makes the same ones again.
 
     Raises:
         NotFound: no alert has this number.
         PromotionRefused: the alert cannot become a ticket as it is; the remedy says what to add.
+        NotTried: nobody could try the rows, and they are not wanted untried.
     """
-    chosen = Draft.read(draft, now) if draft else Draft.new(now)
+    chosen = Draft.read(wanted.draft, now) if wanted.draft else Draft.new(now)
     detail = store.alerts.get(alert_id)
 
     def beside(window: Window) -> tuple[NearDeploy, ...] | None:
         """What was known when the draft was made: with it, the same files are made whatever is told since."""
         return store.deploys.beside(window, told_by=chosen.at)
 
-    return make_ticket(detail, catalog, by=by, draft=chosen, rehearsal=rehearsal, beside=beside, also=also)
+    return make_ticket(detail, catalog, by=by, draft=chosen, rehearsal=rehearsal, beside=beside, wanted=wanted)
 
 
 def make_ticket(
@@ -105,14 +106,15 @@ def make_ticket(
     draft: Draft,
     rehearsal: Rehearsal,
     beside: Beside,
-    also: Collection[Extra] = (),
+    wanted: Wanted = PLAIN,
 ) -> Ticket:
     """The ticket of an alert; the same one whenever ``draft`` is the same and the incident does the same when it is tried.
 
-    ``beside`` tells the deploys beside the window of what is chosen; ``also`` names files beside the test.
+    ``beside`` tells the deploys beside the window of what is chosen.
 
     Raises:
         PromotionRefused: the alert cannot become a ticket as it is; the remedy says what to add.
+        NotTried: nobody could try the rows, and they are not wanted untried.
     """
     episode = detail.episode
     invariant = catalog.invariant(episode.invariant)
@@ -145,13 +147,17 @@ def make_ticket(
         for one in candidates(whole, About(invariant, database, computed, draft.salt_of(episode.id)))
     ]
     with rehearsal.begin() as rehearse:
-        (incident, chosen), rehearsed = first_that_breaks(made, invariant, database, rehearse)
-    context = _context(detail, catalog, invariant, chosen, rehearsed, by=by, at=draft.at, beside=beside)
-    reason = why_no_spec(incident, context) if Extra.SPEC in also else ""
+        (incident, chosen), rehearsed, tried = first_that_breaks(
+            made, invariant, database, rehearse, wanted=wanted, alert=episode.id
+        )
+    context = _context(
+        detail, catalog, invariant, chosen, rehearsed, database=database, by=by, at=draft.at, beside=beside
+    )
+    reason = why_no_spec(incident, context) if Extra.SPEC in wanted.also else ""
     if reason:
         raise PromotionRefused(reason, remedy="promote without the spec")
-    files = tuple(sorted({**render(incident, context), **render_extras(incident, context, also)}.items()))
-    return Ticket(incident.id, episode.id, invariant.name, episode.database, draft.at, by, files, draft.code)
+    files = tuple(sorted({**render(incident, context), **render_extras(incident, context, wanted.also)}.items()))
+    return Ticket(incident.id, episode.id, invariant.name, episode.database, draft.at, by, files, draft.code, tried)
 
 
 def _incident(chosen: Chosen, invariant: Invariant, database: DatabaseConfig, alert: int) -> Incident:
@@ -177,6 +183,7 @@ def _context(
     chosen: Chosen,
     rehearsed: Rehearsed,
     *,
+    database: DatabaseConfig,
     by: str,
     at: datetime,
     beside: Beside,
@@ -204,6 +211,8 @@ def _context(
         deploys=beside(Window(chosen.kept.last_good_at, chosen.kept.taken_at)),
         masked=chosen.masked,
         schema_sql=taken.schema_sql,
+        timezone=database.timezone,
+        search_path=database.search_path or "",
         left_out=taken.left_out,
         incomplete=taken.incomplete,
         keys=len(detail.evidence),

@@ -1,42 +1,92 @@
-"""demands of an export that its seed holds and that seed and observed rows break the rule (semantics 9.2), or says why not"""
+"""demands of an export that its seed holds and that seed and observed rows break the rule (semantics 9.2)"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from holdtrue.errors import PromotionRefused
-from holdtrue.model import DatabaseConfig, Incident, Invariant
+from holdtrue.errors import NotTried, PromotionRefused
+from holdtrue.model import DatabaseConfig, Dialect, Incident, Invariant, Tried
 from holdtrue.promotion.choosing import Chosen
 from holdtrue.promotion.refusals import NEXT
+from holdtrue.promotion.wanted import Wanted
 from holdtrue.rehearsal import Finding, Rehearse, Rehearsed
 from holdtrue.scaffolding import NO_RUN_BEFORE
 
 _TRIED: Final = 12
 _STATE: Final = re.compile(r"guessed as ['\"].*", re.DOTALL)
+_BY_CALLER: Final = (
+    "tried by the caller of the service on a scratch database of its own, made from incident_schema.sql: "
+)
+_TOLD: Final[Mapping[Finding, str]] = {
+    Finding.BREAKS: _BY_CALLER + "the seed holds, and with the observed rows the rule breaks",
+    Finding.SEED_REFUSED: _BY_CALLER + "the seed does not load",
+    Finding.SEED_BREAKS: _BY_CALLER + "the seed alone breaks the rule already",
+    Finding.OBSERVED_REFUSED: _BY_CALLER + "the observed rows do not load",
+    Finding.NOT_BROKEN: _BY_CALLER + "the seed holds, and with the observed rows the rule still holds",
+}
+"""What a caller found, in words of ours: its own might say anything."""
+_WHERE: Final = "where the ticket is made, or where `holdtrue promote` runs, "
+_WAY_ON: Final = (
+    "or take the rows untried, each file with the mark NOT LOOKED: holdtrue promote {} --untried"
+    " (in a request to the API: `untried`: true)"
+)
 
 Made = tuple[Incident, Chosen]
 
 
 def first_that_breaks(
-    made: Sequence[Made], invariant: Invariant, database: DatabaseConfig, rehearse: Rehearse
-) -> tuple[Made, Rehearsed]:
-    """The first incident that does what it says; or the first that could not be tried, which is then marked so.
+    made: Sequence[Made],
+    invariant: Invariant,
+    database: DatabaseConfig,
+    rehearse: Rehearse,
+    *,
+    wanted: Wanted,
+    alert: int,
+) -> tuple[Made, Rehearsed, Tried]:
+    """The first incident that does what it says; one that nobody could try only if it is wanted so, and then marked so.
 
     Raises:
-        PromotionRefused: each was tried, and none does; the sentence is that of the first.
+        PromotionRefused: some were tried, and none does; the sentence is that of the first. Nothing overrides it.
+        NotTried: none could be tried, and they are not wanted untried.
     """
-    tried: list[tuple[Made, Rehearsed]] = []
+    failed: list[tuple[Made, Rehearsed]] = []
+    unlooked: list[tuple[Made, Rehearsed]] = []
+    no_place: Rehearsed | None = None
     for one in made[:_TRIED]:
-        rehearsed = rehearse(one[0], one[1].kept.evidence.schema_sql, database)
-        if rehearsed.finding in (Finding.BREAKS, Finding.NOT_LOOKED):
-            return one, rehearsed
-        tried.append((one, rehearsed))
-    (incident, chosen), rehearsed = tried[0]
-    more = f", nor for {len(tried) - 1} more ways to read what was kept" if len(tried) > 1 else ""
-    raise PromotionRefused(
-        f"what was kept of {invariant.name} makes no test{more}: {rehearsed.sentence}",
+        found = no_place or rehearse(one[0], one[1].kept.evidence.schema_sql, database)
+        no_place = found if not found.place else None
+        told = wanted.tried.get(one[0].checksum) if found.finding is Finding.NOT_LOOKED else None
+        if told is not None and told is not Finding.NOT_LOOKED:
+            found = Rehearsed(told, _TOLD[told])
+        if found.finding is Finding.BREAKS:
+            return one, found, Tried.HERE if told is None else Tried.BY_CALLER
+        if found.finding is not Finding.NOT_LOOKED:
+            failed.append((one, found))
+        elif told is None and wanted.to_try:
+            return one, found, Tried.UNTRIED
+        else:
+            unlooked.append((one, found))
+    if failed:
+        raise _refused(failed, len(unlooked), invariant)
+    one, found = unlooked[0]
+    if wanted.untried:
+        return one, found, Tried.UNTRIED
+    # A file of SQLite needs nothing that only one of the two machines has.
+    where = "" if database.dialect is Dialect.SQLITE or not found.remedy else _WHERE
+    raise NotTried(
+        f"nobody could try whether what was kept of {invariant.name} breaks it: {found.sentence}",
+        remedy="; ".join(one for one in (where + found.remedy, _WAY_ON.format(alert)) if one),
+    )
+
+
+def _refused(failed: Sequence[tuple[Made, Rehearsed]], unlooked: int, invariant: Invariant) -> PromotionRefused:
+    (incident, chosen), rehearsed = failed[0]
+    more = f", nor for {len(failed) - 1} more ways to read what was kept" if len(failed) > 1 else ""
+    blind = f" ({unlooked} more could not be tried)" if unlooked else ""
+    return PromotionRefused(
+        f"what was kept of {invariant.name} makes no test{more}: {rehearsed.sentence}{blind}",
         remedy="; ".join([*what_is_missing(incident, chosen, rehearsed), f"{NEXT}: promote that one"]),
     )
 

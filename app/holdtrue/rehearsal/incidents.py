@@ -6,16 +6,16 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
 from holdtrue.errors import HoldtrueError
 from holdtrue.model import DatabaseConfig, Dialect, Incident
-from holdtrue.rehearsal.mysql_server import MysqlScratchServer
+from holdtrue.rehearsal.mysql_server import MYSQL_URL_VARIABLE, MysqlScratchServer
 from holdtrue.rehearsal.places import Place, on_mysql, on_postgresql, on_sqlite
-from holdtrue.rehearsal.servers import ScratchServer
+from holdtrue.rehearsal.servers import URL_VARIABLE, ScratchServer
 from holdtrue.testing.incidents import clock_of
 from holdtrue.testing.rules import Rule
 from holdtrue.testing.verdicts import BadSeed
@@ -26,6 +26,20 @@ _PLACES: Final[Mapping[Dialect, str]] = {
     Dialect.SQLITE: "SQLite",
     Dialect.MYSQL: "MariaDB",
 }
+
+_REMEDIES: Final[Mapping[Dialect, str]] = {
+    Dialect.POSTGRESQL: f"name in {URL_VARIABLE} a PostgreSQL that answers and has the extensions, types and functions of"
+    " the monitored one; its login must be allowed to create databases",
+    Dialect.SQLITE: "a scratch file is made in the system's folder for temporary files: see that it can be written, and that"
+    " this SQLite has what schema and text need",
+    Dialect.MYSQL: f"name in {MYSQL_URL_VARIABLE} a server that answers and has what schema and text need; its login must be"
+    " allowed to create databases and users",
+}
+"""What a trial takes, where the reason that there was none does not say it."""
+
+_WITHIN: Final = (
+    "the text has to do with tables alone, for incident_schema.sql has no views, functions and triggers; or "
+)
 
 
 class Finding(StrEnum):
@@ -43,12 +57,15 @@ class Finding(StrEnum):
 class Rehearsed:
     """A frozen incident, tried. ``sentence`` names tables, columns and codes, never a value.
 
-    ``lost`` are pairs of tables, child and parent, where a row refers to one that was not kept.
+    ``lost`` are pairs of tables, child and parent, where a row refers to one that was not kept. Where nobody looked,
+    ``remedy`` says what it takes, and without a ``place`` no other incident of this schema can be tried either.
     """
 
     finding: Finding
     sentence: str
     lost: tuple[tuple[str, str], ...] = ()
+    remedy: str = ""
+    place: bool = True
 
 
 Rehearse = Callable[[Incident, str, DatabaseConfig], Rehearsed]
@@ -105,16 +122,26 @@ class IncidentRehearsal:
 def _try(servers: _Servers, incident: Incident, schema_sql: str, config: DatabaseConfig) -> Rehearsed:
     kind = _PLACES.get(config.dialect)
     if kind is None:
-        return Rehearsed(Finding.NOT_LOOKED, f"there is no scratch database for {config.dialect}")
+        return _no_place(f"there is no scratch database for {config.dialect}", "")
     if not schema_sql.strip():
-        return Rehearsed(Finding.NOT_LOOKED, "no schema was kept with the rows")
+        return _no_place("no schema was kept with the rows", "the next new violation keeps one: promote that one")
+    remedy = _REMEDIES[config.dialect]
+    placed = False
     try:
         with _place(servers, schema_sql, config) as place:
-            return _tried(incident, place)
+            placed = True
+            found = _tried(incident, place)
+            return replace(found, remedy=_WITHIN + remedy) if found.finding is Finding.NOT_LOOKED else found
     except HoldtrueError as problem:
-        return Rehearsed(Finding.NOT_LOOKED, str(problem))
+        said = problem.message
+        remedy = problem.remedy or remedy
     except Exception as problem:  # noqa: BLE001  whatever it is, it is no verdict on these rows
-        return Rehearsed(Finding.NOT_LOOKED, f"a scratch {kind} ended with an unexpected {type(problem).__name__}")
+        said = f"a scratch {kind} ended with an unexpected {type(problem).__name__}"
+    return Rehearsed(Finding.NOT_LOOKED, said, remedy=remedy) if placed else _no_place(said, remedy)
+
+
+def _no_place(said: str, remedy: str) -> Rehearsed:
+    return Rehearsed(Finding.NOT_LOOKED, said, remedy=remedy, place=False)
 
 
 def _place(servers: _Servers, schema_sql: str, config: DatabaseConfig) -> AbstractContextManager[Place]:

@@ -357,6 +357,11 @@ def _rehearsed(one: Ticket) -> Json | None:
     return found if isinstance(found, dict) else None
 
 
+def how_tried(one: Ticket) -> str:
+    """What its record says came of trying its rows, in one sentence."""
+    return str((_rehearsed(one) or {}).get("sentence", ""))
+
+
 def moment(one: datetime | None) -> str | None:
     """ISO 8601 in UTC with milliseconds and ``Z``."""
     return None if one is None else utc(one).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -24,7 +24,8 @@ class TicketContext:
 
     ``rehearsed`` is what came of trying the rows at export (``breaks``, ``not looked``) and ``rehearsed_how`` the sentence;
     ``deploys`` are those beside the window, None where nobody ever told of one; ``lost`` are pairs of tables, child and
-    parent, where a kept row refers to one that was not kept.
+    parent, where a kept row refers to one that was not kept. ``timezone`` and ``search_path`` are the database's: who tries
+    the rows elsewhere needs them.
     """
 
     alert: int
@@ -51,6 +52,8 @@ class TicketContext:
     left_out: tuple[str, ...] = ()
     incomplete: str = ""
     keys: int = 1
+    timezone: str = "UTC"
+    search_path: str = ""
     rehearsed: str = "not looked"
     rehearsed_how: str = "nobody asked"
     lost: tuple[tuple[str, str], ...] = ()

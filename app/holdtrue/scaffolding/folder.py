@@ -145,6 +145,8 @@ def _ticket(incident: Incident, context: TicketContext) -> str:
         "pattern": incident.pattern,
         "split": context.split,
         **forensics.record(incident, context),
+        "timezone": context.timezone,
+        "search_path": context.search_path,
         "rehearsed": {"result": context.rehearsed, "sentence": context.rehearsed_how},
         "lost_parents": [list(one) for one in context.lost],
         "stand_ins": list(context.masked),

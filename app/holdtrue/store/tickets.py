@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Row, Select, select
 
 from holdtrue.errors import NotFound
-from holdtrue.model import Ticket
+from holdtrue.model import Ticket, Tried
 from holdtrue.store import bodies
 from holdtrue.store.audit import add_line
 from holdtrue.store.engine import StoreEngine
@@ -46,7 +46,7 @@ class Tickets:
                 ticket.created_by,
                 "alert.promote",
                 subject=f"{ticket.invariant}@{ticket.database}",
-                detail=f"ticket {ticket.id}",
+                detail=f"ticket {ticket.id}" + ("" if ticket.tried is Tried.HERE else f", {ticket.tried}"),
             )
 
     def list(self, alert: int | None = None, limit: int = 100) -> tuple[Ticket, ...]:

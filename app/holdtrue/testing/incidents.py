@@ -276,7 +276,7 @@ def load_incident(
         BadSeed: the block is not the one that was exported, or ``added`` names what it must not.
     """
     try:
-        incident = _read(json.loads(Path(path).read_text(encoding="utf-8")))
+        incident = read_incident(json.loads(Path(path).read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadSeed(f"{Path(path).name} is no frozen incident: promote the alert again") from error
     if incident.checksum != checksum:
@@ -287,7 +287,12 @@ def load_incident(
     return FrozenIncident(with_added_columns(incident, added or {}))
 
 
-def _read(data: Mapping[str, Any]) -> Incident:
+def read_incident(data: Mapping[str, Any]) -> Incident:
+    """The frozen block that stands as JSON in a scaffold.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is none.
+    """
     known = {
         "id",
         "invariant",

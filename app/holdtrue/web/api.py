@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdtrue import reports
@@ -13,9 +13,9 @@ from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import NotFound, Refused
 from holdtrue.ledger import healing
 from holdtrue.model import Invariant, MessageState, Novelty, fresh_for, longest_gap, parse_end, utc
-from holdtrue.scaffolding import Extra
 from holdtrue.web.deploy_api import add_deploy_endpoints
 from holdtrue.web.problems import MEDIA_TYPE
+from holdtrue.web.promotion_api import add_promotion_endpoint
 from holdtrue.web.quiet_api import add_quiet_endpoints
 from holdtrue.web.views.parts import show_schedule
 
@@ -67,16 +67,6 @@ class AcceptRequest(BaseModel):
     database: str | None = Field(None, max_length=200, description="Needed when the invariant has several.")
     reason: str = Field(min_length=1, max_length=500, description="Why they are accepted.")
     until: str = Field(max_length=40, description="A day (to its end, in UTC), a moment with its zone, or `14d`.")
-
-
-class PromoteRequest(BaseModel):
-    """Whether a ticket is made, or only shown."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    preview: bool = Field(False, description="Show the files, and record nothing.")
-    draft: str = Field("", max_length=64, description="The `draft` of a preview: exactly its files are made.")
-    also: list[Extra] = Field([], max_length=10, description="Files beside the test: `spec`, `csv`, `json`.")
 
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -270,10 +260,7 @@ def _add_alerts(router: APIRouter, service: WebService) -> None:
     def waivers() -> Json:
         return reports.waivers(service.catalog(), service.store.accepts.list(), service.now())
 
-    @router.post("/alerts/{number}/promote", summary="Make a ticket and its barrier test of an alert, or preview them")
-    def promote(request: Request, number: AlertNumber, wanted: Annotated[PromoteRequest | None, Body()] = None) -> Json:
-        asked = wanted or PromoteRequest(preview=False, draft="", also=[])
-        return reports.ticket(service.promote(number, request.state.who, asked.preview, asked.draft, tuple(asked.also)))
+    add_promotion_endpoint(router, service)
 
 
 def _add_inventory(router: APIRouter, service: WebService) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,13 +12,13 @@ from starlette.responses import RedirectResponse
 
 from holdtrue import alerting
 from holdtrue.bootstrap.faces import WebService
-from holdtrue.errors import NotFound, PromotionRefused, Refused
+from holdtrue.errors import NotFound, Refused
 from holdtrue.ledger import healing
 from holdtrue.model import AlertState, MessageState, Novelty, Run, fresh_for, parse_end
 from holdtrue.scaffolding.spreadsheets import rows_as_csv
 from holdtrue.store.records import Span
-from holdtrue.web.archive import zipped
 from holdtrue.web.guard import SESSION_COOKIE, SESSION_LIFE, check_form, is_secure, new_session, same_secret
+from holdtrue.web.promotion_pages import add_promotion_pages
 from holdtrue.web.quiet_pages import add_quiet_pages, quiet_of
 from holdtrue.web.rendering import Renderer
 from holdtrue.web.views import alerts as alert_views
@@ -31,7 +30,6 @@ from holdtrue.web.views.inventory import DeliveryFilters, catalog_page, database
 from holdtrue.web.views.monitor import MonitorHealth, monitor_health
 from holdtrue.web.views.overview import overview_page, page_of
 from holdtrue.web.views.parts import Paging, invariant_url, with_query
-from holdtrue.web.views.promotion import promote_page
 from holdtrue.web.views.waivers import waiver_list
 
 LINES_A_PAGE = 100
@@ -46,8 +44,6 @@ AlertNumber = Annotated[int, Path(ge=1, le=2**62)]
 BeforeNumber = Annotated[int | None, Query(ge=0, le=2**62)]
 FormToken = Annotated[str, Form(max_length=64)]
 
-_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
-
 
 def pages_router(service: WebService, renderer: Renderer) -> APIRouter:
     """All pages. They read the store, and nothing else."""
@@ -56,7 +52,7 @@ def pages_router(service: WebService, renderer: Renderer) -> APIRouter:
     _add_invariant(router, service, renderer)
     _add_alerts(router, service, renderer)
     _add_waivers(router, service, renderer)
-    _add_promotion(router, service, renderer)
+    add_promotion_pages(router, service, renderer)
     add_quiet_pages(router, service, renderer)
     _add_inventory(router, service, renderer)
     _add_sessions(router, service, renderer)
@@ -219,37 +215,6 @@ def _add_waivers(router: APIRouter, service: WebService, renderer: Renderer) -> 
         check_form(request, form_token)
         service.store.accepts.end(number, request.state.who)
         return RedirectResponse("/waivers", status_code=303)
-
-
-def _add_promotion(router: APIRouter, service: WebService, renderer: Renderer) -> None:
-    @router.get("/alerts/{number}/promote")
-    def preview(request: Request, number: AlertNumber) -> Response:
-        detail = service.store.alerts.get(number)
-        try:
-            ticket = service.promote(number, request.state.who, True, "", ())
-        except PromotionRefused as refusal:
-            view = promote_page(
-                detail, None, external_url=service.public_url, refusal=refusal.message, remedy=refusal.remedy
-            )
-            return renderer.page(request, "promote.html", view, status=409)
-        view = promote_page(detail, ticket, external_url=service.public_url)
-        return renderer.page(request, "promote.html", view)
-
-    @router.post("/alerts/{number}/promote")
-    def promote(
-        request: Request,
-        number: AlertNumber,
-        form_token: FormToken = "",
-        draft: Annotated[str, Form(max_length=64)] = "",
-    ) -> Response:
-        check_form(request, form_token)
-        ticket = service.promote(number, request.state.who, False, draft, ())
-        name = _FILE_NAME.sub("_", ticket.id) or f"alert-{number}"
-        return Response(
-            zipped(name, ticket.files),
-            media_type="application/zip",
-            headers={"content-disposition": f'attachment; filename="{name}.zip"'},
-        )
 
 
 def _add_inventory(router: APIRouter, service: WebService, renderer: Renderer) -> None:

@@ -12,12 +12,15 @@ from holdtrue.errors import (
     HoldtrueError,
     MissingInstallSet,
     NotFound,
+    NotTried,
     PromotionRefused,
     Refused,
     StoreError,
 )
 
 MEDIA_TYPE = "application/problem+json"
+NOT_TRIED = "not tried"
+"""The reason by which a program knows the one refusal of a promotion that ``untried`` overrides."""
 
 
 def problem(
@@ -53,5 +56,6 @@ def problem_of(error: HoldtrueError) -> JSONResponse:
     """The problem document of one of our errors, with its remedy."""
     status, title = describe(error)
     problems = [str(one) for one in error.problems] if isinstance(error, CatalogRefused) else None
-    more: dict[str, Any] = {"remedy": error.remedy, "problems": problems}
+    reason = NOT_TRIED if isinstance(error, NotTried) else None
+    more: dict[str, Any] = {"remedy": error.remedy, "reason": reason, "problems": problems}
     return problem(status, title, error.message, **{name: value for name, value in more.items() if value})

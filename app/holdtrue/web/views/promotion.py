@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdtrue.model import Ticket
+from holdtrue.errors import NotTried, PromotionRefused
+from holdtrue.model import Ticket, Tried
+from holdtrue.reports import how_tried
 from holdtrue.store.records import AlertDetail
 from holdtrue.web.showing import thousands
 from holdtrue.web.views.alerts import command_of
@@ -22,7 +24,7 @@ class FileShown:
 
 @dataclass(frozen=True, slots=True)
 class PromotePage:
-    """The preview: exactly the files, and the two ways to get them."""
+    """The preview: exactly the files, and the two ways to get them. ``not_looked`` says why nobody could try the rows."""
 
     number: int
     invariant: str
@@ -35,14 +37,17 @@ class PromotePage:
     command: str
     refusal: str
     remedy: str
+    way_on: bool
+    not_looked: str
 
 
 def promote_page(
-    detail: AlertDetail, ticket: Ticket | None, *, external_url: str, refusal: str = "", remedy: str = ""
+    detail: AlertDetail, ticket: Ticket | None, *, external_url: str, refusal: PromotionRefused | None = None
 ) -> PromotePage:
-    """The preview of a ticket, or why there is none."""
+    """The preview of a ticket, or why there is none; only one that nobody could try has a way on."""
     episode = detail.episode
     files = ticket.files if ticket is not None else ()
+    not_looked = how_tried(ticket) if ticket is not None and ticket.tried is Tried.UNTRIED else ""
     return PromotePage(
         number=episode.id,
         invariant=episode.invariant,
@@ -52,9 +57,11 @@ def promote_page(
         ticket=ticket.id if ticket is not None else "",
         draft=ticket.draft if ticket is not None else "",
         tickets=detail.tickets,
-        command=command_of(episode, external_url),
-        refusal=refusal,
-        remedy=remedy,
+        command=command_of(episode, external_url) + (" --untried" if not_looked else ""),
+        refusal=refusal.message if refusal is not None else "",
+        remedy=refusal.remedy if refusal is not None else "",
+        way_on=isinstance(refusal, NotTried),
+        not_looked=not_looked,
     )
 
 

@@ -1,0 +1,150 @@
+"""What nobody could try: refused, given only where it is asked for, and what a caller may say that it found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdtrue import promotion
+from holdtrue.errors import NotTried, PromotionRefused
+from holdtrue.model import Incident, Ticket, Tried
+from holdtrue.rehearsal import Finding, Rehearse, Rehearsed
+from racy import schema
+from scenes.promoting import CREDIT, DRIFT, DRIFTING, RULE, SETTLE, alert_of, catalog, opened_house, preview, promote
+from stores import House
+
+
+@pytest.fixture
+def house(sqlite_url: str) -> Iterator[House]:
+    with opened_house(sqlite_url) as made:
+        yield made
+
+
+def test_without_a_trial_nothing_leaves_until_it_is_asked_for_untried(
+    tmp_path: Path, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """semantics 0, 9.2: refused with what is missing; asked for, header, manual, record and audit say NOT LOOKED."""
+    alert, config = alert_of(house, tmp_path / "a.db", RULE, schema.ROWS, [SETTLE, SETTLE])
+    monkeypatch.setattr("holdtrue.rehearsal.incidents.on_sqlite", _no_place)
+    for make in (preview, promote):
+        with pytest.raises(NotTried, match="a scratch SQLite ended with an unexpected OSError") as found:
+            make(house, catalog(config=config), alert, by="ana")
+        assert "folder for temporary files: see that it can be written" in found.value.remedy
+        assert f"holdtrue promote {alert} --untried" in found.value.remedy
+    assert house.store.tickets.list(alert) == ()
+    assert audited(house) == []
+    shown = preview(house, catalog(config=config), alert, by="ana", untried=True)
+    with pytest.raises(NotTried):
+        promote(house, catalog(config=config), alert, by="ana", draft=shown.draft)
+    made = promote(house, catalog(config=config), alert, by="ana", draft=shown.draft, untried=True)
+    assert made.files == shown.files
+    files = dict(made.files)
+    for name in (f"test_incident_{RULE.name}_{alert}.py", "README.md"):
+        assert "NOT LOOKED: " in files[name]
+        assert "nobody knows yet whether these rows break the rule" in files[name]
+    assert json.loads(files["ticket.json"])["rehearsed"]["result"] == "not looked"
+    assert audited(house) == [("ana", f"ticket {made.id}, untried")]
+
+
+def _no_place(_: str) -> Any:
+    raise OSError("no space")
+
+
+def audited(house: House) -> list[tuple[str, str]]:
+    return [(one.who, one.detail) for one in house.store.reads.audit(50) if one.action == "alert.promote"]
+
+
+@dataclass
+class Scripted:
+    """A rehearsal that finds one thing after the other, and counts."""
+
+    findings: list[Finding]
+    place: bool = True
+    asked: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def begin(self) -> Iterator[Rehearse]:
+        def rehearse(incident: Incident, *_: Any) -> Rehearsed:
+            self.asked.append(incident.checksum)
+            found = self.findings[min(len(self.asked), len(self.findings)) - 1]
+            return Rehearsed(found, f"the {len(self.asked)}. is {found}", place=self.place)
+
+        yield rehearse
+
+
+@pytest.fixture
+def two_kept(tmp_path: Path, house: House) -> Callable[..., Ticket]:
+    """Makes the ticket of an alert whose violation can be read in two ways at least."""
+    rule = replace(DRIFTING, sql=DRIFT)
+    after = [CREDIT, CREDIT, "UPDATE accounts SET credit_balance_eur = 40"]
+    before = ["INSERT INTO accounts VALUES ('acc_1', 0, 0)"]
+    alert, config = alert_of(house, tmp_path / "a.db", rule, before, after)
+
+    def make(rehearsal: Scripted, **wanted: Any) -> Ticket:
+        whole = catalog(rule, config)
+        now = house.clock.now
+        return promotion.preview(
+            house.store, whole, alert, by="ana", now=now, rehearsal=rehearsal, wanted=promotion.Wanted(**wanted)
+        )
+
+    return make
+
+
+FAILED = [Finding.SEED_REFUSED, Finding.SEED_BREAKS, Finding.OBSERVED_REFUSED, Finding.NOT_BROKEN]
+
+
+@pytest.mark.parametrize("failed", FAILED)
+@pytest.mark.parametrize("then", [[], [Finding.NOT_LOOKED]], ids=["alone", "before one that nobody could try"])
+def test_a_failed_trial_is_overridden_by_nothing(
+    failed: Finding, then: list[Finding], two_kept: Callable[..., Ticket]
+) -> None:
+    """semantics 9.2: neither by asking for it untried, nor by what a caller says that it found."""
+    rehearsal = Scripted([failed, *then])
+    for wanted in ({}, {"untried": True}):
+        with pytest.raises(PromotionRefused, match=f"makes no test.*the 1. is {failed}") as found:
+            two_kept(Scripted([failed, *then]), **wanted)
+        assert not isinstance(found.value, NotTried)
+        assert ("more could not be tried" in str(found.value)) == bool(then)
+    shown = two_kept(Scripted([Finding.BREAKS]))
+    with pytest.raises(PromotionRefused, match="makes no test"):
+        two_kept(rehearsal, untried=True, draft=shown.draft, tried=dict.fromkeys(checksums(shown), Finding.BREAKS))
+
+
+def checksums(ticket: Ticket) -> list[str]:
+    return [json.loads(dict(ticket.files)["ticket.json"])["checksum"]]
+
+
+def test_what_a_caller_found_counts_where_nobody_else_could_look(two_kept: Callable[..., Ticket]) -> None:
+    """semantics 9.2: of that very incident only, and the files say whose word it is."""
+    blind = Scripted([Finding.NOT_LOOKED])
+    shown = two_kept(blind, to_try=True)
+    assert shown.tried is Tried.UNTRIED
+    (checksum,) = checksums(shown)
+    made = two_kept(blind, draft=shown.draft, tried={checksum: Finding.BREAKS})
+    assert made.tried is Tried.BY_CALLER
+    record = json.loads(dict(made.files)["ticket.json"])
+    assert record["rehearsed"]["result"] == "breaks"
+    assert record["rehearsed"]["sentence"].startswith(
+        "tried by the caller of the service on a scratch database of its own"
+    )
+    with pytest.raises(NotTried):
+        two_kept(blind, draft=shown.draft, tried={"0" * 64: Finding.BREAKS})
+    for failed in FAILED:
+        with pytest.raises(PromotionRefused, match=r"makes no test.*tried by the caller of the service") as found:
+            two_kept(blind, draft=shown.draft, tried={checksum: failed}, untried=True)
+        assert not isinstance(found.value, NotTried)
+    with pytest.raises(NotTried):
+        two_kept(blind, draft=shown.draft, tried={checksum: Finding.NOT_LOOKED})
+
+
+def test_a_server_that_is_not_there_is_looked_for_once(two_kept: Callable[..., Ticket]) -> None:
+    rehearsal = Scripted([Finding.NOT_LOOKED], place=False)
+    with pytest.raises(NotTried):
+        two_kept(rehearsal)
+    assert len(rehearsal.asked) == 1
