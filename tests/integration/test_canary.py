@@ -92,6 +92,8 @@ def test_half_a_round_proves_nothing(scene: Scene, rounds: Rounds, lost: str) ->
     other = "resolved" if lost == "fired" else "fired"
     assert states == {lost: MessageState.FAILED, other: MessageState.SENT}
     assert not rounds.proven()["pager"].well
+    assert NO_CHANNEL.sentence in rounds.proven()["pager"].sentence
+    assert rounds.proven()["oncall"].problem == ""
     assert rounds.proven()["oncall"].well
 
 
@@ -106,6 +108,7 @@ def test_an_end_that_overtook_its_beginning_proves_nothing(scene: Scene, rounds:
     states = {row.message.reason.value: row.message.state for row in scene.store.reads.deliveries(notifier="pager")}
     assert states == {"fired": MessageState.SUPERSEDED, "resolved": MessageState.SENT}
     assert not rounds.proven()["pager"].well
+    assert "its beginning was not delivered: connection refused" in rounds.proven()["pager"].sentence
 
 
 def test_a_proof_grows_old(scene: Scene, rounds: Rounds) -> None:

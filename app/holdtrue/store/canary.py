@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, case, delete, insert, literal, select, update
+from sqlalchemy import Connection, Row, case, delete, insert, literal, select, update
 
 from holdtrue.alerting import CanaryState, Turn, Turned, WhyTurn
 from holdtrue.model import (
@@ -152,7 +153,7 @@ def _proofs(connection: Connection, entry: int | None) -> tuple[Proof, ...]:
 
 
 def _problems(connection: Connection, entry: int) -> dict[str, str]:
-    """Why the newest message of the last rounds did not arrive, by notifier; empty where the newest that was tried did."""
+    """What did not arrive of the newest round that was tried, by notifier; empty where both of its ends did."""
     lately = (
         select(episodes.c.id)
         .where(episodes.c.entry_id == entry, episodes.c.subject == Subject.VIOLATION.value)
@@ -160,17 +161,32 @@ def _problems(connection: Connection, entry: int) -> dict[str, str]:
         .limit(2)
     )
     told = connection.execute(
-        select(messages.c.notifier, messages.c.state, messages.c.problem)
+        select(messages.c.notifier, messages.c.episode_id, messages.c.reason, messages.c.state, messages.c.problem)
         .where(messages.c.episode_id.in_(lately.scalar_subquery()))
         .order_by(messages.c.episode_id.desc(), messages.c.number.desc())
     )
-    found: dict[str, str] = {}
+    rounds: dict[tuple[str, int], list[Any]] = {}
     for row in told:
-        if row.state == MessageState.SENT.value:
-            found.setdefault(row.notifier, "")
-        elif row.problem:
-            found.setdefault(row.notifier, row.problem)
+        rounds.setdefault((row.notifier, row.episode_id), []).append(row)
+    found: dict[str, str] = {}
+    for (notifier, _), ones in rounds.items():
+        problem = _problem(ones)
+        if problem is not None:
+            found.setdefault(notifier, problem)
     return found
+
+
+def _problem(told: Sequence[Row[Any]]) -> str | None:
+    """What did not arrive of one round, the newest first; None if nothing of it was tried yet."""
+    sent = [one for one in told if one.state == MessageState.SENT.value]
+    others = [one for one in told if one.state != MessageState.SENT.value]
+    lost = [one for one in others if one.problem or one.state == MessageState.SUPERSEDED.value]
+    if lost and sent and lost[0].reason == Reason.FIRED.value:
+        # The end that came says nothing of it.
+        return f"its beginning was not delivered: {lost[0].problem or 'its end overtook it'}"
+    if lost and lost[0].problem:
+        return str(lost[0].problem)
+    return "" if sent else None
 
 
 def _written(connection: Connection) -> dict[str, str]:
