@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from holdtrue.cli import run as command
-from holdtrue.model import Catalog, Delivered, Undelivered
+from holdtrue.model import CANARY_NAME, Catalog, Delivered, Undelivered
 from scenes import EVERY, HELD, Found, Scene, catalog_of, invariant
+from scenes.canary import Rounds, with_canary
 from scenes.seeing import THREE
 from scenes.serving import Elsewhere, served, web_service
 
@@ -167,6 +168,26 @@ def test_an_alert_is_acknowledged_shown_and_given_back(desk: Desk) -> None:
     desk.scene.look({PAIR: HELD})
     code, text = desk.run("alerts ack 1")
     assert (code, "alert 1 has ended (resolved)" in text) == (2, True)
+
+
+def test_an_alert_of_the_canary_is_found_by_its_name_and_else_a_list_that_has_it_is_named(desk: Desk) -> None:
+    """Semantics 7.7: the lists of alerts leave it out, so none of them is pointed to."""
+    code, text = desk.run(f"alerts show {CANARY_NAME}")
+    assert (code, "no open alert of holdtrue_canary" in text) == (2, True)
+    assert "alerts list" not in text
+    assert f"`holdtrue deliveries --name {CANARY_NAME}`" in text
+    declared = HOLDTRUE + "canary: {notify: [oncall]}\n"
+    with_it = with_canary(the_catalog(), "oncall")
+    texts = (("holdtrue.yaml", declared), ("invariants/all.yaml", INVARIANTS))
+    desk.scene.install(replace(with_it, texts=texts))
+    rounds = Rounds(desk.scene)
+    while not desk.scene.store.alerts.find_open(CANARY_NAME):
+        rounds.step()
+    code, text = desk.run(f"alerts show {CANARY_NAME}")
+    assert (code, f"{CANARY_NAME} on {CANARY_NAME}" in text) == (0, True), text
+    listed = desk.run(f"deliveries --name {CANARY_NAME}")[1]
+    (alert,) = desk.scene.store.alerts.find_open(CANARY_NAME)
+    assert f"{alert.id}.1" in listed
 
 
 def test_who_acts_is_known_by_the_account_where_no_variable_says_it(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from holdtrue.cli.client import ServiceClient, service_client
 from holdtrue.errors import NotFound, Refused
-from holdtrue.model import Catalog, Invariant, MessageState, Subject, parse_end, utc
+from holdtrue.model import CANARY_NAME, Catalog, Invariant, MessageState, Subject, parse_end, utc
 from holdtrue.settings import Settings, environment, load_settings
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class Reading(Protocol):
         """Spans and runs of one entry."""
         ...
 
-    def alerts(self, *, open_only: bool) -> Json:
-        """Episodes, newest first."""
+    def alerts(self, *, open_only: bool, invariant: str | None = None) -> Json:
+        """Episodes, newest first; those of the canary only where it is named."""
         ...
 
     def alert(self, number: int) -> Json:
@@ -160,7 +160,7 @@ def find_alert(reading: Reading, reference: str) -> int:
     if reference.isascii() and reference.isdigit():
         return int(reference)
     name, _, database = reference.partition("@")
-    opened = reading.alerts(open_only=True)["alerts"]
+    opened = reading.alerts(open_only=True, invariant=CANARY_NAME if name == CANARY_NAME else None)["alerts"]
     found = [
         one
         for one in opened
@@ -169,6 +169,8 @@ def find_alert(reading: Reading, reference: str) -> int:
     if not found:
         meant = _nearest(name, (one["invariant"] for one in opened))
         remedy = f"did you mean {meant!r}?" if meant not in ("", name) else "see `holdtrue alerts list --all`"
+        if name == CANARY_NAME:
+            remedy = f"lists of alerts leave it out; `holdtrue deliveries --name {name}` says which it has had"
         raise NotFound(f"no open alert of {reference}", remedy=remedy)
     if len(found) > 1:
         names = ", ".join(f"{one['invariant']}@{one['database']}" for one in found)
@@ -197,9 +199,10 @@ class ThroughService:
             "invariants", invariant, "databases", database, "history", since=since.isoformat(), runs=RUNS_SHOWN
         )
 
-    def alerts(self, *, open_only: bool) -> Json:
+    def alerts(self, *, open_only: bool, invariant: str | None = None) -> Json:
         """Episodes, newest first."""
-        return _without_paging(self._client.get("alerts", state="open" if open_only else "all"))
+        state = "open" if open_only else "all"
+        return _without_paging(self._client.get("alerts", state=state, invariant=invariant))
 
     def alert(self, number: int) -> Json:
         """One episode."""
@@ -286,11 +289,12 @@ class ThroughStore:
             deploys=self._store.deploys.list(since=since, until=now),
         )
 
-    def alerts(self, *, open_only: bool) -> Json:
+    def alerts(self, *, open_only: bool, invariant: str | None = None) -> Json:
         """Episodes, newest first."""
         from holdtrue import reports
 
-        found, silences = self._store.alerts.list(open_only=open_only), self._store.silences.list()
+        found = self._store.alerts.list(open_only=open_only, invariant=invariant)
+        silences = self._store.silences.list()
         return reports.alerts(found, silences, self.catalog(), self._store.now())
 
     def alert(self, number: int) -> Json:
