@@ -341,3 +341,29 @@ def test_the_databases_are_gone_afterwards(mariadb_primary: MariadbPrimary) -> N
     assert (
         mariadb_primary.value(f"SELECT count(*) FROM information_schema.schemata WHERE schema_name LIKE '{name}%'") == 0
     )
+
+
+@pytest.mark.parametrize(
+    ("sql", "verdict"),
+    [
+        ("UPDATE accounts SET version = 1 WHERE id = 'of another test'", Verdict.BOTH_FAILED),
+        ("SELECT borrow()", Verdict.HELD),
+    ],
+)
+def test_a_write_of_no_row_is_no_change_and_a_function_that_may_write_is_not_accused(
+    sql: str, verdict: Verdict, database: BarrierDatabase
+) -> None:
+    """Neither leaves another row behind; of the function nobody can tell."""
+
+    def run() -> None:
+        with closing(raw_on(database).open()) as connection:
+            connection.cursor().execute(sql)
+            connection.commit()
+
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql(
+            "CREATE OR REPLACE FUNCTION borrow() RETURNS int MODIFIES SQL DATA BEGIN"
+            " UPDATE accounts SET version = version - 1; UPDATE accounts SET version = version + 1; RETURN 1; END"
+        )
+    report = two_of(run, database, schema.BALANCE)
+    assert report.verdict is verdict, report.show()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,8 +41,11 @@ class Control(Protocol):
     def ask(self, sql: str) -> list[tuple[object, ...]]:
         """All rows of the invariant's text, on a connection that no party uses."""
 
-    def content(self, tables: Sequence[str]) -> str:
-        """A hash of all that stands in these tables."""
+    def content(self, tables: Sequence[str] | None = None) -> str:
+        """A hash of all that stands in these tables, or in every one."""
+
+    def may_write(self, calls: Collection[str]) -> bool:
+        """Whether one of these names is that of a function of this database which may change rows."""
 
     def dangling(self) -> frozenset[tuple[str, str]]:
         """Pairs of tables, child and parent, where a row refers to one that is not there though a foreign key says it is."""

@@ -112,12 +112,12 @@ class Hooks:
         """Close, when the race is over, what can only be closed on its loop."""
         self.scheduler.loop.owe(id(connection), close)
 
-    def ended(self, statement: Statement) -> None:
-        """Remember the statement that ended."""
+    def ended(self, statement: Statement, rows: int | None = None) -> None:
+        """Remember the statement that ended; ``rows`` is how many it changed, where its driver counts them."""
         party = current_party.get()
         if party is not None:
             self._standing.pop(party.name, None)
-            self.scheduler.ended(party, statement)
+            self.scheduler.ended(party, statement, rows)
 
     def failed(self, error: BaseException | None) -> None:
         """Note that the database refused a statement: its kind and SQLSTATE, never its message."""

@@ -13,13 +13,14 @@ from holdtrue.testing.verdicts import BarrierFailed, How, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A schedule that was played, and what it showed."""
+    """A schedule that was played, and what it showed. ``changed``: a party may have changed a row in it."""
 
     schedule: Schedule
     played: Played
     verdict: Verdict
     how: How | None
     reason: str
+    changed: bool = True
 
     def show(self) -> str:
         """The schedule in time order, and the line that plays it again."""
@@ -72,3 +73,17 @@ def how_held(played: Played, *, in_series: bool) -> How:
     if played.conflicts:
         return How.CONFLICTED
     return How.BLOCKED if played.blocked else How.NEW_STATE
+
+
+def unchanged_rows(schedule: str, earlier: str) -> str:
+    """That no party changes a row any more, or ever; ``earlier`` is a schedule in which one did."""
+    if not earlier:
+        return (
+            "no party changed a row, in series neither, so nothing was tested (do the calls find the rows that they need once "
+            "the database is set back, and do they commit?)"
+        )
+    return (
+        f"no party changed a row in schedule {schedule}, nor in series when that was played again, though they did in "
+        f"{earlier}: something in the process, a cache or a flag, remembers what was set back, so nothing was tested "
+        "(clear it in reset=, or in pre_image of an incident)"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
 _BASELINE = "_baseline"
+_FUNCTIONS = (
+    "SELECT routine_name FROM information_schema.routines "
+    "WHERE routine_schema = DATABASE() AND routine_type = 'FUNCTION'"
+)
 _SHOWN_BYTES = re.compile(r"x'(?:[0-9a-f]{2})*'")
 _DUPLICATE = 1062
 _NULL, _NO_DEFAULT = 1048, 1364
@@ -134,17 +138,21 @@ class MariadbControl:
         except MySQLError as error:
             raise BadSeed(f"the invariant's text does not run on this schema (error {number_of(error)})") from error
 
-    def content(self, tables: Sequence[str]) -> str:
-        """A hash of all that stands in these tables."""
+    def content(self, tables: Sequence[str] | None = None) -> str:
+        """A hash of all that stands in these tables, or in every one."""
         known = {one.name: one for one in self._tables.all()}
         digest = hashlib.sha256()
-        for table in tables:
+        for table in [name for name, one in known.items() if not one.is_sequence] if tables is None else tables:
             name = _find(table, known)
             if name:
                 names = ", ".join(quoted(one.name) for one in self._tables.columns(name))
                 rows = run(self._connection, f"SELECT {names} FROM {quoted(name)}")
                 digest.update(repr((table, sorted(map(repr, rows)))).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
+
+    def may_write(self, calls: Collection[str]) -> bool:
+        """Whether one of these is a function of this database: none says reliably that it leaves all as it is."""
+        return any(name.lower() in calls for (name,) in run(self._connection, _FUNCTIONS))
 
     def dangling(self) -> frozenset[tuple[str, str]]:
         """What a session lets through that has switched its foreign keys off."""

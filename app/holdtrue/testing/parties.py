@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from holdtrue.testing import whereabouts
+from holdtrue.testing.changes import Changes
 from holdtrue.testing.gates import Stand
 from holdtrue.testing.statements import Statement
 
@@ -44,7 +45,8 @@ class Party:
     ``at`` is the statement it stands before (None at its start), ``completed`` the last one it ended; ``steps`` counts the
     statements, commits and checkpoints it was allowed to pass, of which ``steps_outside`` are checkpoints. ``pids`` are its
     backends, ``connections`` the driver's connections it holds now, ``kept`` the backends of those it never gave back.
-    ``passes`` stops it at a step outside the database; ``hears`` is what it is told there by the schedule.
+    ``passes`` stops it at a step outside the database; ``hears`` is what it is told there by the schedule. ``changes`` is
+    what it did to rows.
 
     ``waiting`` are the statements that stand at a gate: several where it has tasks or threads of its own, of which ``strand``
     moved last. A party of coroutines runs as ``task``; ``tasks`` are all that it started, in that order and each with its
@@ -67,6 +69,7 @@ class Party:
     kept: frozenset[int] = frozenset()
     waits_for: str = ""
     conflicts: list[str] = field(default_factory=list)
+    changes: Changes = field(default_factory=Changes)
     error: BaseException | None = None
     abandoned: bool = False
     waiting: deque[Stand] = field(default_factory=deque)

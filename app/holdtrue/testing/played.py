@@ -36,7 +36,8 @@ class Line:
 class Played:
     """What came of one schedule. ``trouble`` is set where nothing can be said about the rule, with its reason in words.
 
-    ``silent`` are the parties that sent no statement which could be held.
+    ``silent`` are the parties that sent no statement which could be held, ``changed`` those that may have changed a row by
+    the word of their driver, ``calls`` the functions that the others named.
     """
 
     lines: tuple[Line, ...]
@@ -51,6 +52,8 @@ class Played:
     trouble: Verdict | None = None
     reason: str = ""
     left_open: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    calls: frozenset[str] = frozenset()
 
 
 def refuse_left_open(played: Played) -> None:

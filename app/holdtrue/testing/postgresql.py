@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,11 @@ WHERE a.attrelid = %s::int8::oid AND a.attnum > 0 AND NOT a.attisdropped AND (
    AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.deptype IN ('a', 'i'))
   OR (d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid AND d.refclassid = 'pg_class'::regclass AND d.refobjid = s.oid))
 ORDER BY 1
+"""
+_WRITING_FUNCTIONS = """
+SELECT 1 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+WHERE lower(p.proname) = ANY (%s::text[]) AND p.provolatile = 'v' AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+LIMIT 1
 """
 _SEQUENCES = (
     "SELECT schemaname, sequencename, last_value, start_value FROM pg_catalog.pg_sequences "
@@ -198,9 +203,10 @@ class PostgresControl:
                 f"the invariant's text does not run on this schema (SQLSTATE {error.sqlstate or 'unknown'})"
             ) from error
 
-    def content(self, tables: Sequence[str]) -> str:
-        """A hash of all that stands in these tables."""
-        found = [target.quoted for target in map(self._find, tables) if target is not None]
+    def content(self, tables: Sequence[str] | None = None) -> str:
+        """A hash of all that stands in these tables, or in every one."""
+        wanted = self._filled() if tables is None else [one for one in map(self._find, tables) if one is not None]
+        found = [target.quoted for target in wanted]
         parts = [
             str(
                 self._connection.execute(
@@ -210,7 +216,11 @@ class PostgresControl:
             )
             for name in found
         ]
-        return "\n".join(parts)
+        return "\n".join([*(found if tables is None else ()), *parts])
+
+    def may_write(self, calls: Collection[str]) -> bool:
+        """Whether one of these is a function that is not declared to leave all as it is."""
+        return self._connection.execute(_WRITING_FUNCTIONS, (list(calls),)).fetchone() is not None
 
     def dangling(self) -> frozenset[tuple[str, str]]:
         """None: the server refuses such a row itself."""

@@ -31,6 +31,12 @@ BEGIN
   IF TG_LEVEL = 'ROW' THEN RETURN NEW; END IF;
   RETURN NULL;
 END $$;
+CREATE TABLE {SCHEMA}.changed (relid oid PRIMARY KEY);
+CREATE FUNCTION {SCHEMA}.note_change() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+BEGIN
+  INSERT INTO {SCHEMA}.changed VALUES (TG_RELID) ON CONFLICT DO NOTHING;
+  RETURN NULL;
+END $$;
 """
 _STOP = f"""
 CREATE FUNCTION {SCHEMA}.stop() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
@@ -109,7 +115,16 @@ class PostgresGate:
             for (table,) in self._run(_TABLES):
                 for operation in _OPERATIONS:
                     self._trigger(WritePoint(table, operation), "note", f'"~holdtrue_{operation.lower()}"')
+                for after, level in (("INSERT OR UPDATE OR DELETE", "ROW"), ("TRUNCATE", "STATEMENT")):
+                    self._run(
+                        f'CREATE TRIGGER "~holdtrue_changed_{level.lower()}" AFTER {after} ON {table} FOR EACH {level} '
+                        f"EXECUTE FUNCTION {SCHEMA}.note_change()"
+                    )
             yield
+
+    def has_changed(self) -> bool:
+        """Whether a row was changed since the last time, and committed: an UPDATE of no row is noted as a write too."""
+        return bool(self._run(f"DELETE FROM {SCHEMA}.changed RETURNING 1"))
 
     def taken(self) -> tuple[WritePoint, ...]:
         """What was noted since the last time, in order."""

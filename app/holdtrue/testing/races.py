@@ -15,9 +15,9 @@ from holdtrue.testing.barrier_databases import BarrierDatabase, open_control
 from holdtrue.testing.blocking import Blocking
 from holdtrue.testing.controls import Control
 from holdtrue.testing.hooks import Hooks
-from holdtrue.testing.judgements import Judged, RaceReport, how_held
+from holdtrue.testing.judgements import Judged, RaceReport, how_held, unchanged_rows
 from holdtrue.testing.loops import RaceLoop, of_another_loop
-from holdtrue.testing.plans import Plan, Schedule, held, in_series
+from holdtrue.testing.plans import EVERY_ORDER_UP_TO, Plan, Schedule, held, in_series, orders
 from holdtrue.testing.played import Limits, Played, refuse_left_open
 from holdtrue.testing.policies import Point, Policy, Series
 from holdtrue.testing.rules import Rule, find_rule
@@ -36,9 +36,9 @@ class Race:
     """Parties by name, a database that can be set back, and the rule that must hold afterwards.
 
     Play it with :meth:`assert_holds` or :meth:`play`. The database is set back before every schedule and at the end.
-    ``sweeps`` holds each party in turn, at ``hold`` or at every boundary; ``plans`` are played besides. ``content`` hashes
-    what the parties may change: a schedule after which nothing has changed has tested nothing. So has a party that fails in
-    every schedule in series, unless it is one that ``may_fail``.
+    ``sweeps`` holds each party in turn, at ``hold`` or at every boundary; ``plans`` are played besides. A schedule in which no
+    row is changed has tested nothing, unless the parties change some one after another; ``content`` hashes which rows count.
+    Nothing has been tested either where a party fails in every schedule in series, unless it is one that ``may_fail``.
     """
 
     works: Mapping[str, Work]
@@ -61,6 +61,7 @@ class Race:
     _judged: list[Judged] = field(default_factory=list, init=False)
     _most: dict[str, int] = field(default_factory=dict, init=False)
     _heard: set[str] = field(default_factory=set, init=False)
+    _is_unseen: bool = field(default=False, init=False)  # what changes rows: a function on the server, a trigger
 
     @property
     def silence(self) -> str:
@@ -113,6 +114,14 @@ class Race:
         if failing:
             return self._report(Verdict.BOTH_FAILED, failing)
         idle = [role for role in self.works if role not in self._heard and not asked]
+        unchanged = next((one for one in self._judged if not one.changed), None)
+        is_silence = idle and not any(one.changed for one in self._judged)  # else a memory of the process may be why
+        if unchanged is not None and not is_silence:
+            blamed = self._blamed(unchanged)
+            if blamed.verdict is not Verdict.HELD:
+                self._judged.remove(unchanged)
+                self._judged.append(blamed)
+                return self._report(blamed.verdict, blamed.reason)
         if idle:
             return self._report(Verdict.NOT_REACHED, f"party {' and party '.join(idle)} {self.silence}")
         return None
@@ -171,7 +180,7 @@ class Race:
     def play_one(self, schedule: Schedule) -> Judged:
         """Set the database back, play one schedule and judge it."""
         self._set_back()
-        before = self.content() if self.content is not None else ""
+        before = self._content() if self.content is not None or self._is_unseen else ""
         played = self._play(schedule)
         for error in played.errors.values():
             if isinstance(error, NotWired):
@@ -179,13 +188,54 @@ class Race:
         for role, steps in played.steps.items():
             self._most[role] = max(self._most.get(role, 0), steps)
             self._heard |= {role} - set(played.silent)
-        judged = self._judge(schedule, played, before)
+        judged = self._judge(schedule, played)
         if played.left_open and judged.verdict is not Verdict.VIOLATED:
             refuse_left_open(played)
         if judged.verdict is Verdict.HELD and (missing := self._did_not_happen(schedule, played)):
             judged = replace(judged, verdict=Verdict.NOT_REACHED, how=None, reason=missing)
+        if judged.verdict is Verdict.HELD:
+            judged = replace(judged, changed=self._has_changed(played, before))
+            if not judged.changed and not isinstance(schedule.policy, Series):  # those are looked at together
+                judged = self._blamed(judged)
         self._judged.append(judged)
         return judged
+
+    def _content(self) -> str:
+        if self.content is not None:
+            return self.content()
+        return self.control.content() if self.control is not None else ""
+
+    def _has_changed(self, played: Played, before: str) -> bool:
+        """Whether a party may have changed a row. What drivers do not see, the content tells."""
+        if self.content is None and played.changed:
+            return True
+        return bool(before) and self._content() != before
+
+    def _blamed(self, one: Judged) -> Judged:
+        """A schedule in which no row was changed, judged by whether the parties change any where nobody is in their way.
+
+        They do: then one of them was kept from it, by a lock it does not wait for say, which is a fix at work.
+        """
+        if self.control is None:
+            return one
+        calls = set(one.played.calls)
+        for order in orders(tuple(self.works), parties=EVERY_ORDER_UP_TO + 1):
+            self._set_back()
+            before = self._content()
+            played = self._play(Schedule("".join(order), "", Series(order)))
+            if played.trouble is not None:
+                return replace(one, verdict=played.trouble, how=None, reason=played.reason)
+            refuse_left_open(played)
+            if self._content() != before:
+                self._is_unseen = self._is_unseen or not played.changed
+                return one
+            if played.changed:
+                return one
+            calls |= played.calls
+        if self.content is None and self.control.may_write(calls):
+            return one  # it may have changed what it then changed back: nobody can tell
+        earlier = next((other.schedule.name for other in self._judged if other.changed), "")
+        return replace(one, verdict=Verdict.BOTH_FAILED, how=None, reason=unchanged_rows(one.schedule.name, earlier))
 
     def _play(self, schedule: Schedule) -> Played:
         """What comes of one schedule; the database is set back."""
@@ -233,7 +283,7 @@ class Race:
             self.control = open_control(self.expected)
             self.owns_control = True
 
-    def _judge(self, schedule: Schedule, played: Played, before: str) -> Judged:
+    def _judge(self, schedule: Schedule, played: Played) -> Judged:
         broken = self.rule.breaks(self.control.ask(self.rule.sql)) if self.control is not None else ""
         in_series = isinstance(schedule.policy, Series)
         how = None
@@ -253,8 +303,6 @@ class Race:
             whole = "both" if len(self.works) == 2 else "all"
             verdict, reason = Verdict.BOTH_FAILED, f"{whole} parties failed ({kinds}), so nothing was tested"
             reason += of_another_loop(played.errors.values())
-        elif self.content is not None and self.content() == before:
-            verdict, reason = Verdict.BOTH_FAILED, "no party changed anything, so nothing was tested"
         else:
             verdict, reason = Verdict.HELD, ""
             how = how_held(played, in_series=in_series)

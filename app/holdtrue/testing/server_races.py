@@ -78,6 +78,7 @@ class ServerSchedule:
         """Each party whole, and what each of them wrote."""
         self._end = time.monotonic() + self.limits.deadline
         wrote: dict[str, tuple[WritePoint, ...]] = {}
+        changed: list[str] = []
         with self.gate.noting():
             for name in order:
                 self._start(name)
@@ -86,10 +87,11 @@ class ServerSchedule:
                     break
                 if self.gate.has_left_open():
                     break
+                changed += [name] * self.gate.has_changed()
                 wrote[name] = self.gate.taken()
                 self.lines += [Line(name, point.what) for point in wrote[name]]
                 self._say_error(name)
-        return self._played(True, {name: len(points) for name, points in wrote.items()}), wrote
+        return self._played(True, {name: len(points) for name, points in wrote.items()}, changed), wrote
 
     def holding(self, held: str, point: WritePoint, order: Sequence[str]) -> Played:
         """The held party first, alone, to the point; then the others in order, while it stands there."""
@@ -117,7 +119,8 @@ class ServerSchedule:
             for one in self._runners.values():
                 one.thread.join(2.0)
                 self._say_error(one.name)
-        return self._played(bool(pid), dict.fromkeys(self.works, 1))
+        # Whoever comes to the gate is about to write, and how much nobody counts here.
+        return self._played(bool(pid), dict.fromkeys(self.works, 1), [held])
 
     def _run_beside(self, name: str, held: str, pid: int) -> None:
         """Until it ends, waits for the held one in the database, or does nothing there for long."""
@@ -162,7 +165,7 @@ class ServerSchedule:
         with self._done:
             return self._done.wait_for(until, max(0.0, self._end - time.monotonic()))
 
-    def _played(self, reached: bool, steps: dict[str, int]) -> Played:
+    def _played(self, reached: bool, steps: dict[str, int], changed: Sequence[str]) -> Played:
         open_ones = tuple(self._runners) if self.trouble is None and self.gate.has_left_open() else ()
         return Played(
             lines=tuple(self.lines),
@@ -177,6 +180,7 @@ class ServerSchedule:
             trouble=self.trouble,
             reason=self.reason,
             left_open=open_ones,
+            changed=tuple(changed),
         )
 
 

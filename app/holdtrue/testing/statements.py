@@ -6,7 +6,7 @@ A lexer, not a parser: where it errs, it names a table too many. The sweep does 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 _QUIET = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\$(\w*)\$.*?\$\1\$", re.DOTALL)
@@ -28,6 +28,9 @@ _LOCK = re.compile(r"\bFOR\s+(?:NO\s+KEY\s+UPDATE|UPDATE|SHARE|KEY\s+SHARE)\b", 
 _ADVISORY = re.compile(r"\b(?:pg_(?:try_)?advisory_(?:xact_)?lock(?:_shared)?|GET_LOCK)\s*\(", re.IGNORECASE)
 _DELETE = re.compile(r"\bDELETE\s+FROM\b", re.IGNORECASE)
 _VERB = re.compile(r"^[\s(]*([A-Za-z]+)")
+_CALL = re.compile(rf"({_PART})\s*\(")
+_ANOTHER = re.compile(r";\s*\S")
+_COUNTED = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "REPLACE"})
 _PASSED = frozenset({"SAVEPOINT", "RELEASE", "ROLLBACK", "BEGIN", "START"})
 
 
@@ -35,7 +38,8 @@ _PASSED = frozenset({"SAVEPOINT", "RELEASE", "ROLLBACK", "BEGIN", "START"})
 class Statement:
     """A statement as schedules show it: never its text, which may carry values.
 
-    ``outside`` names a step that is none of the database's: see :func:`~holdtrue.testing.checkpoint`.
+    ``outside`` names a step that is none of the database's: see :func:`~holdtrue.testing.checkpoint`. ``counted``: its driver
+    counts the rows that it changes, and nothing else. ``calls`` are the names before a parenthesis, functions among them.
     """
 
     verb: str
@@ -44,6 +48,8 @@ class Statement:
     locking: bool = False
     outside: str = ""
     advisory: bool = False
+    counted: bool = field(default=False, compare=False)
+    calls: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def takes_locks(self) -> bool:
@@ -93,7 +99,15 @@ def classify(sql: str) -> Statement:
     verb = _VERB.match(text)
     name = verb.group(1).upper() if verb else "?"
     locking = _LOCK.search(text) is not None or _TAKES_LOCK.match(text) is not None
-    return Statement(name, frozenset(reads), frozenset(writes), locking, advisory=_ADVISORY.search(text) is not None)
+    return Statement(
+        name,
+        frozenset(reads),
+        frozenset(writes),
+        locking,
+        advisory=_ADVISORY.search(text) is not None,
+        counted=name in _COUNTED and _ANOTHER.search(text) is None,
+        calls=frozenset(_last(one) for one in _CALL.findall(text)),
+    )
 
 
 def _last(name: str) -> str:

@@ -116,11 +116,12 @@ class StepScheduler:
                 party.in_flight, party.strand = statement, here()
         return statement.is_boundary
 
-    def ended(self, party: Party, statement: Statement) -> None:
-        """A statement of the party is over."""
+    def ended(self, party: Party, statement: Statement, rows: int | None = None) -> None:
+        """A statement of the party is over; ``rows`` is how many it changed, where its driver counts them."""
         with self.changed:
             self.record.came(party, Event.ENDS)
             party.completed = statement
+            party.changes.ended(statement, rows)
             self._is_over(party)
 
     def failed(self, party: Party, what: str) -> None:
@@ -136,6 +137,7 @@ class StepScheduler:
         with self.changed:
             self.record.came(party, Event.GIVES_UP)
             self._is_over(party)
+            party.changes.rolled_back()
             if party.started and not party.abandoned:
                 self.record.says(party, "ROLLBACK")
 
@@ -220,6 +222,8 @@ class StepScheduler:
             reason=self.reason,
             costs=self.record.costs,
             left_open=tuple(one.name for one in self.parties if self._left_open(one)),
+            changed=tuple(one.name for one in self.parties if one.changes),
+            calls=frozenset(name for one in self.parties if not one.changes for name in one.changes.calls),
         )
 
     def _start(self, party: Party) -> None:

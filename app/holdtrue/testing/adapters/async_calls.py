@@ -17,6 +17,11 @@ _WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "COPY"})
 _inside: ContextVar[bool] = ContextVar("holdtrue_inside_a_call", default=False)
 
 
+def unknown_of(_done: object) -> int | None:
+    """How many rows were changed, where the driver does not count them or counts others."""
+    return None
+
+
 class AsyncCalls:
     """The calls of one asynchronous driver, told to one schedule.
 
@@ -46,8 +51,11 @@ class AsyncCalls:
         call: Callable[[], Awaitable[T]],
         *,
         autocommits: Callable[[str], Awaitable[object]] | None = None,
+        rows: Callable[[T], int | None] = unknown_of,
     ) -> T:
         """Stop before the statement, then do it.
+
+        ``rows`` tells of what came of it how many rows the driver counted.
 
         ``autocommits`` runs a text on a connection on which each statement is a transaction of its own. The COMMIT of one that
         writes is then made a statement too, so that it can be held: it is the only place at which a single statement can be.
@@ -56,16 +64,18 @@ class AsyncCalls:
             return await call()
         await self.stop(connection, statement)
         if autocommits is not None and statement.writes and statement.verb in _WRITES:
-            return await self._with_commit(connection, statement, call, autocommits)
-        return await self._done(statement, call)
+            return await self._with_commit(connection, statement, call, autocommits, rows)
+        return await self._done(statement, call, rows)
 
-    async def _done(self, statement: Statement, call: Callable[[], Awaitable[T]]) -> T:
+    async def _done(
+        self, statement: Statement, call: Callable[[], Awaitable[T]], rows: Callable[[T], int | None] = unknown_of
+    ) -> T:
         try:
             done = await self.quietly(call)
         except BaseException as error:
             self._hooks.failed(error)
             raise
-        self._hooks.ended(statement)
+        self._hooks.ended(statement, rows(done))
         return done
 
     async def _with_commit(
@@ -74,10 +84,11 @@ class AsyncCalls:
         statement: Statement,
         call: Callable[[], Awaitable[T]],
         run: Callable[[str], Awaitable[object]],
+        rows: Callable[[T], int | None],
     ) -> T:
         await self.quietly(lambda: run("BEGIN"))
         try:
-            done = await self._done(statement, call)
+            done = await self._done(statement, call, rows)
             await self.stop(connection, COMMIT)
         except BaseException:
             with suppress(Exception):  # what the user's code is to see is the first error

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from holdtrue.testing.adapters.async_calls import ALONE, AsyncCalls
+from holdtrue.testing.adapters.async_calls import ALONE, AsyncCalls, unknown_of
 from holdtrue.testing.adapters.patching import patched_all
 from holdtrue.testing.hooks import Hooks, Wire
 from holdtrue.testing.statements import Statement, classify
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
 Method = Callable[..., Any]
+_RETURNING = re.compile(r"\bRETURNING\b", re.IGNORECASE)
+_WHOLE = ("fetch", "fetchrow")
 _READS_TABLE, _WRITES_TABLE = "copy_from_table", "copy_to_table copy_records_to_table"
 
 
@@ -68,14 +71,20 @@ class _Told:
             statement = classify(query)
             if statement.verb == "ROLLBACK" and not query.lstrip().upper().startswith("ROLLBACK TO"):
                 return await self._calls.rollback(call)
-            return await self._stop(connection, statement, call)
+            return await self._stop(connection, statement, call, _told_rows)
 
         return held
 
     def query(self, original: Method) -> Method:
         @wraps(original)
         async def held(connection: Any, query: str, *args: Any, **options: Any) -> Any:
-            return await self._stop(connection, classify(query), lambda: original(connection, query, *args, **options))
+            returns = original.__name__ in _WHOLE and _RETURNING.search(query) is not None
+            return await self._stop(
+                connection,
+                classify(query),
+                lambda: original(connection, query, *args, **options),
+                _returned_rows if returns else unknown_of,
+            )
 
         return held
 
@@ -99,9 +108,11 @@ class _Told:
 
         return held
 
-    async def _stop(self, connection: Any, statement: Statement, call: Method) -> Any:
+    async def _stop(
+        self, connection: Any, statement: Statement, call: Method, rows: Callable[[Any], int | None] = unknown_of
+    ) -> Any:
         autocommits = None if connection.is_closed() or connection.is_in_transaction() else connection.execute
-        return await self._calls.statement(connection, statement, call, autocommits=autocommits)
+        return await self._calls.statement(connection, statement, call, autocommits=autocommits, rows=rows)
 
     def its_own(self, original: Method) -> Method:
         """What the driver asks for itself is no boundary; it would be one only the first time."""
@@ -129,6 +140,17 @@ class _Told:
             return done
 
         return noted
+
+
+def _told_rows(status: object) -> int | None:
+    """Of ``UPDATE 1``, which ``execute`` returns."""
+    last = str(status).rpartition(" ")[2]
+    return int(last) if last.isdecimal() else None
+
+
+def _returned_rows(found: object) -> int | None:
+    """Of what ``fetch`` and ``fetchrow`` return where each changed row is returned."""
+    return len(found) if isinstance(found, list) else int(found is not None)
 
 
 def _own(connection: Any) -> Any:

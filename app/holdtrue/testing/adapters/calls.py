@@ -25,6 +25,21 @@ def writes_alone(statement: Statement) -> bool:
     return bool(statement.writes) and statement.verb in _WRITES
 
 
+def unknown() -> int | None:
+    """How many rows were changed, where the driver does not count them or counts others."""
+    return None
+
+
+def counted_by(cursor: Any) -> Callable[[], int | None]:
+    """Tells how many rows a cursor has counted of its last statement."""
+
+    def rows() -> int | None:
+        found = getattr(cursor, "rowcount", None)
+        return found if isinstance(found, int) else None
+
+    return rows
+
+
 class Calls:
     """The calls of one driver, told to one schedule.
 
@@ -47,8 +62,11 @@ class Calls:
         *,
         idle: bool = False,
         autocommits: Callable[[str], object] | None = None,
+        rows: Callable[[], int | None] = unknown,
     ) -> T:
         """Stop before the statement, then do it. ``idle``: the connection is in no transaction at this moment.
+
+        ``rows`` tells afterwards how many rows the driver counted.
 
         ``autocommits`` runs a text on a connection on which each statement is a transaction of its own. The COMMIT of one that
         writes is then made a statement too, so that it can be held: it is the only place at which a single statement can be.
@@ -57,10 +75,10 @@ class Calls:
             return call()
         self._hooks.stop(self._wire(connection, pid, idle=idle), statement)
         if autocommits is None or not writes_alone(statement):
-            return self._do(statement, call)
+            return self._do(statement, call, rows)
         self._quietly(lambda: autocommits("BEGIN"))
         try:
-            done = self._do(statement, call)
+            done = self._do(statement, call, rows)
             self._hooks.stop(self._wire(connection, pid, idle=False), COMMIT)
         except BaseException:
             with suppress(Exception):  # what the user's code is to see is the first error
@@ -69,13 +87,13 @@ class Calls:
         self._do(COMMIT, lambda: autocommits("COMMIT"))
         return done
 
-    def _do(self, statement: Statement, call: Callable[[], T]) -> T:
+    def _do(self, statement: Statement, call: Callable[[], T], rows: Callable[[], int | None] = unknown) -> T:
         try:
             done = self._quietly(call)
         except BaseException as error:
             self._hooks.failed(error)
             raise
-        self._hooks.ended(statement)
+        self._hooks.ended(statement, rows())
         return done
 
     def _quietly(self, call: Callable[[], T]) -> T:

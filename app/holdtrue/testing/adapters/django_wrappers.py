@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdtrue.errors import Refused
 from holdtrue.testing.adapters.backends import backend_pid
-from holdtrue.testing.adapters.calls import writes_alone
+from holdtrue.testing.adapters.calls import counted_by, writes_alone
 from holdtrue.testing.adapters.patching import patched
 from holdtrue.testing.hooks import Hooks, Wire, same_database
 from holdtrue.testing.statements import COMMIT, classify
@@ -94,7 +94,7 @@ class _Told:
             except Exception as error:
                 self._hooks.failed(error.__cause__ or error)
                 raise
-            self._hooks.ended(statement)
+            self._hooks.ended(statement, None if many or in_steps else counted_by(context["cursor"])())
         return done
 
     def commit(self, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from holdtrue.testing.adapters.calls import Calls
+from holdtrue.testing.adapters.calls import Calls, counted_by, unknown
 from holdtrue.testing.adapters.patching import patched
 from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.statements import Statement, classify
@@ -57,8 +57,11 @@ class Psycopg2Calls:
         finally:
             self._calls = None
 
-    def stop(self, connection: Any, statement: Statement, call: Callable[[], Any], *, is_one: bool = False) -> Any:
-        """Stop before a statement or COMMIT on a connection of our class, if a schedule is played."""
+    def stop(self, connection: Any, statement: Statement, call: Callable[[], Any], *, one: Any = None) -> Any:
+        """Stop before a statement or COMMIT on a connection of our class, if a schedule is played.
+
+        ``one`` is the cursor of a single statement.
+        """
         if self._calls is None or connection.closed:
             return call()
         info = connection.info
@@ -68,8 +71,16 @@ class Psycopg2Calls:
             with connection.cursor() as cursor:
                 cursor.execute(text)
 
-        autocommits = run if is_one and connection.autocommit and idle else None
-        return self._calls.statement(connection, info.backend_pid, statement, call, idle=idle, autocommits=autocommits)
+        autocommits = run if one is not None and connection.autocommit and idle else None
+        return self._calls.statement(
+            connection,
+            info.backend_pid,
+            statement,
+            call,
+            idle=idle,
+            autocommits=autocommits,
+            rows=counted_by(one) if one is not None else unknown,
+        )
 
     def rolls_back(self, connection: Any, call: Callable[[], Any]) -> Any:
         """Note a ROLLBACK of more than nothing."""
@@ -120,9 +131,7 @@ class Psycopg2Calls:
         class Held(base):  # type: ignore[misc]
             def execute(self, query: Any, variables: Any = None) -> Any:
                 statement = _statement(query, self)
-                return adapter.stop(
-                    self.connection, statement, lambda: base.execute(self, query, variables), is_one=True
-                )
+                return adapter.stop(self.connection, statement, lambda: base.execute(self, query, variables), one=self)
 
             def executemany(self, query: Any, rows: Any) -> Any:
                 return adapter.stop(

@@ -8,6 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from holdtrue.testing.adapters.async_calls import ALONE, AsyncCalls
+from holdtrue.testing.adapters.calls import counted_by, unknown
 from holdtrue.testing.adapters.patching import patched_all
 from holdtrue.testing.adapters.psycopg_calls import read_query
 from holdtrue.testing.adapters.urls import connection_url
@@ -65,7 +66,10 @@ class _Told:
                 return await call()
             autocommits = connection.autocommit and _is_idle(connection) and not connection.pgconn.pipeline_status
             run = connection.execute if autocommits else None
-            return await self._calls.statement(connection, read_query(query), call, autocommits=run)
+            rows = counted_by(cursor) if original.__name__ == "execute" else unknown
+            return await self._calls.statement(
+                connection, read_query(query), call, autocommits=run, rows=lambda _done: rows()
+            )
 
         return held
 

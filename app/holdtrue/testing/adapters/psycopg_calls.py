@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from holdtrue.testing.adapters.calls import Calls
+from holdtrue.testing.adapters.calls import Calls, counted_by, unknown
 from holdtrue.testing.adapters.patching import patched_all
 from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.statements import Statement, classify
@@ -129,6 +129,7 @@ class _Told:
             call,
             idle=idle,
             autocommits=connection.execute if autocommits else None,
+            rows=counted_by(cursor) if is_one else unknown,
         )
 
 

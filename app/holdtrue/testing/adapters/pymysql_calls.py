@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from holdtrue.testing.adapters.calls import Calls
+from holdtrue.testing.adapters.calls import Calls, counted_by, unknown
 from holdtrue.testing.adapters.patching import patched_all
 from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.statements import COMMIT, Statement, classify
@@ -59,9 +59,8 @@ class _Told:
                 return original(cursor, query, *rest, **options)
 
             # Rows that are not read yet would be lost by a COMMIT.
-            return self._stop(
-                cursor.connection, _statement(query), call, is_one=not isinstance(cursor, self._unbuffered)
-            )
+            one = None if isinstance(cursor, self._unbuffered) else cursor
+            return self._stop(cursor.connection, _statement(query), call, one=one)
 
         return held
 
@@ -118,7 +117,7 @@ class _Told:
 
         return held
 
-    def _stop(self, connection: Any, statement: Statement, call: Callable[[], Any], *, is_one: bool = False) -> Any:
+    def _stop(self, connection: Any, statement: Statement, call: Callable[[], Any], *, one: Any = None) -> Any:
         if connection is None or not connection.open:
             return call()
         idle = id(connection) not in self._open
@@ -127,9 +126,15 @@ class _Told:
         elif statement.verb in ("BEGIN", "START") or not connection.get_autocommit():
             # The server does not tell after a SELECT that it opened a transaction.
             self._open.add(id(connection))
-        autocommits = _unnoticed(connection) if is_one and idle and connection.get_autocommit() else None
+        autocommits = _unnoticed(connection) if one is not None and idle and connection.get_autocommit() else None
         return self._calls.statement(
-            connection, connection.thread_id(), statement, call, idle=idle, autocommits=autocommits
+            connection,
+            connection.thread_id(),
+            statement,
+            call,
+            idle=idle,
+            autocommits=autocommits,
+            rows=counted_by(one) if one is not None else unknown,
         )
 
 

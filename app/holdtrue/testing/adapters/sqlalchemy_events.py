@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdtrue.errors import MissingInstallSet
 from holdtrue.testing.adapters.backends import autocommits, backend_pid, run_on
-from holdtrue.testing.adapters.calls import writes_alone
+from holdtrue.testing.adapters.calls import counted_by, writes_alone
 from holdtrue.testing.hooks import Hooks, Wire
 from holdtrue.testing.statements import COMMIT, Statement, classify
 
@@ -72,8 +72,12 @@ class _Told:
             run_on(conn.connection.dbapi_connection, "BEGIN")
             self._begun.add(id(conn.connection.driver_connection))
 
-    def after(self, conn: Connection, _cursor: object, statement: str, *_rest: object) -> None:
-        self._hooks.ended(classify(statement))
+    def after(
+        self, conn: Connection, cursor: object, statement: str, _values: object, _context: object, many: bool
+    ) -> None:
+        # SQLite counts what returns rows only once they have been read.
+        uncounted = many or (conn.dialect.name == "sqlite" and "RETURNING" in statement.upper())
+        self._hooks.ended(classify(statement), None if uncounted else counted_by(cursor)())
         if self._has_begun(conn):
             try:
                 self._stop(conn, COMMIT)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from holdtrue.testing.adapters.calls import Calls
+from holdtrue.testing.adapters.calls import Calls, counted_by, unknown
 from holdtrue.testing.adapters.patching import patched
 from holdtrue.testing.adapters.urls import DATABASE, sqlite_file
 from holdtrue.testing.hooks import Hooks
@@ -62,8 +62,11 @@ class SqliteCalls:
 
         return connect
 
-    def stop(self, connection: Any, statement: Statement, call: Callable[[], Any], *, is_one: bool = False) -> Any:
-        """Stop before a statement or COMMIT on a connection of our class, if a schedule is played."""
+    def stop(self, connection: Any, statement: Statement, call: Callable[[], Any], *, one: Any = None) -> Any:
+        """Stop before a statement or COMMIT on a connection of our class, if a schedule is played.
+
+        ``one`` is the cursor of a single statement that returns no rows.
+        """
         if self._calls is None or not getattr(connection, DATABASE, ""):
             return call()
         idle = not connection.in_transaction
@@ -71,8 +74,9 @@ class SqliteCalls:
         def run(text: str) -> None:
             sqlite3.Cursor(connection).execute(text).close()
 
-        autocommits = run if is_one and idle and commits_alone(connection) else None
-        return self._calls.statement(connection, None, statement, call, idle=idle, autocommits=autocommits)
+        autocommits = run if one is not None and idle and commits_alone(connection) else None
+        rows = counted_by(one) if one is not None else unknown
+        return self._calls.statement(connection, None, statement, call, idle=idle, autocommits=autocommits, rows=rows)
 
     def rolls_back(self, connection: Any, call: Callable[[], Any]) -> Any:
         """Note a ROLLBACK of more than nothing."""
@@ -131,10 +135,8 @@ class SqliteCalls:
         class Held(base):  # type: ignore[misc]
             def execute(self, sql: str, *rest: Any) -> Any:
                 # Rows that a statement returns are read step by step: before the last one it cannot be committed.
-                is_one = not _RETURNING.search(sql)
-                return adapter.stop(
-                    self.connection, classify(sql), lambda: base.execute(self, sql, *rest), is_one=is_one
-                )
+                one = None if _RETURNING.search(sql) else self
+                return adapter.stop(self.connection, classify(sql), lambda: base.execute(self, sql, *rest), one=one)
 
             def executemany(self, sql: str, *rest: Any) -> Any:
                 return adapter.stop(self.connection, classify(sql), lambda: base.executemany(self, sql, *rest))
