@@ -43,6 +43,9 @@ class SlowServer:
     def cancel(self, party: Party) -> None:
         """Nothing is ever given up here."""
 
+    def end_sessions(self, party: Party) -> None:
+        """Nor anybody's session ended."""
+
     def has_left_open(self, party: Party) -> bool:
         return False
 

@@ -22,6 +22,9 @@ class Blocking(Protocol):
     def cancel(self, party: Party) -> None:
         """End what the party does on the server."""
 
+    def end_sessions(self, party: Party) -> None:
+        """End its connections, where the server can: what it had not committed is gone."""
+
     def has_left_open(self, party: Party) -> bool:
         """Whether a connection that the finished party kept is still in a transaction."""
 

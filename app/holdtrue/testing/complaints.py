@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from holdtrue.testing.loops import RaceLoop
 from holdtrue.testing.parties import Party
 from holdtrue.testing.statements import Statement
@@ -23,6 +25,14 @@ def comes_late(party: Party, statement: Statement | None) -> str:
     return (
         f"party {party.name} ended while a thread or task that it had started was still at work, before {statement}: "
         "join the thread, await the task"
+    )
+
+
+def lives_on(names: Sequence[str]) -> str:
+    """That parties were given up and did not end for it."""
+    return (
+        f"party {' and party '.join(names)} was given up and is still at work: what it sends from now on is "
+        "refused, and no other schedule is played (let the call end when it is cancelled or its connection is gone)"
     )
 
 

@@ -59,6 +59,12 @@ class LearnedBlocking:
         if asks is not None:
             asks.cancel(party)
 
+    def end_sessions(self, party: Party) -> None:
+        """See :class:`holdtrue.testing.blocking.Blocking`."""
+        asks = self._learn()
+        if asks is not None:
+            asks.end_sessions(party)
+
     def has_left_open(self, party: Party) -> bool:
         """See :class:`holdtrue.testing.blocking.Blocking`."""
         asks = self._learn()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdtrue.testing.gates import here
-from holdtrue.testing.parties import Party, current_party
+from holdtrue.testing.parties import Abandoned, AbandonedTask, Party, current_party
 from holdtrue.testing.statements import Statement
 from holdtrue.testing.steps import StepScheduler
 from holdtrue.testing.verdicts import Verdict, WrongDatabase
@@ -76,7 +76,8 @@ class Hooks:
     """What a schedule's adapters tell its scheduler, from the parties' own threads.
 
     ``expected`` is the database the parties must speak to; with None the first one they use is ``seen`` and must stay the
-    only one. A statement to another database is refused before it is sent.
+    only one. A statement to another database is refused before it is sent. Once the schedule ``is_over``, all pass but those
+    that were given up.
     """
 
     scheduler: StepScheduler
@@ -85,6 +86,7 @@ class Hooks:
     refused: WrongDatabase | None = None
     strays: list[URL] = field(default_factory=list)
     stray: str = STRAY
+    is_over: bool = False
     _pids: dict[int, int | None] = field(default_factory=dict)
     _standing: dict[str, int] = field(default_factory=dict)
 
@@ -144,7 +146,10 @@ class Hooks:
 
     def _admit(self, wire: Wire) -> Party | None:
         """The party that sends something through this wire, if one does."""
-        party = self._party(wire)
+        given_up = current_party.get()
+        if given_up is not None and given_up.abandoned:  # of an earlier schedule too
+            raise AbandonedTask if isinstance(here(), asyncio.Task) else Abandoned
+        party = None if self.is_over else self._party(wire)
         if party is None:
             return None
         if not any(same_database(wire.url, one) for one in self.seen):

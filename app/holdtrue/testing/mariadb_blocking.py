@@ -118,11 +118,18 @@ class MariadbBlocking:
 
     def cancel(self, party: Party) -> None:
         """Cancel what the party's sessions do."""
+        self._kill("QUERY", party)
+
+    def end_sessions(self, party: Party) -> None:
+        """End the party's sessions."""
+        self._kill("CONNECTION", party)
+
+    def _kill(self, what: str, party: Party) -> None:
         from pymysql.err import MySQLError  # the driver is there: we are connected
 
         for pid in list(party.pids):
             with suppress(MySQLError):  # it is gone already
-                run(self._connection, f"KILL QUERY {int(pid)}")
+                run(self._connection, f"KILL {what} {int(pid)}")
 
     def has_left_open(self, party: Party) -> bool:
         """Whether a session that the finished party kept is in a transaction and does nothing."""

@@ -30,12 +30,26 @@ class State(StrEnum):
     FINISHED = "finished"
 
 
+GIVEN_UP = (
+    "the schedule of this party was given up, since it did not come to its end: what it sends now is refused, since it would "
+    "fall into another schedule"
+)
+
+
 class Abandoned(BaseException):
     """Raised inside a party whose schedule was given up, so that it unwinds and gives its connections back."""
+
+    def __init__(self) -> None:
+        """Say what happened: whoever logs it has not seen the schedule."""
+        super().__init__(GIVEN_UP)
 
 
 class AbandonedTask(asyncio.CancelledError):
     """The same inside a task, as which it is cancelled."""
+
+    def __init__(self) -> None:
+        """Say what happened."""
+        super().__init__(GIVEN_UP)
 
 
 @dataclass(eq=False)
@@ -165,6 +179,11 @@ class Party:
             found.add(strand)
             strand = self.tasks.get(strand) if isinstance(strand, asyncio.Task) else None
         return found
+
+    @property
+    def lives_on(self) -> bool:
+        """Whether its thread or a task of it has not come to its end."""
+        return (self.thread is not None and self.thread.is_alive()) or any(not one.done() for one in list(self.tasks))
 
     def where(self) -> str:
         """Where in its own code the party is right now: ``refunds.py:33 in issue_refund``; empty if it cannot be told."""

@@ -38,6 +38,7 @@ class Played:
 
     ``silent`` are the parties that sent no statement which could be held, ``changed`` those that may have changed a row by
     the word of their driver, ``calls`` the functions that the others named.
+    ``unended`` were given up and live on: whatever the tables say now may change at any moment.
     """
 
     lines: tuple[Line, ...]
@@ -54,6 +55,7 @@ class Played:
     left_open: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     calls: frozenset[str] = frozenset()
+    unended: tuple[str, ...] = ()
 
 
 def refuse_left_open(played: Played) -> None:

@@ -56,6 +56,11 @@ class PostgresBlocking:
         for pid in list(party.pids):
             self._connection.execute("SELECT pg_cancel_backend(%s)", (pid,))
 
+    def end_sessions(self, party: Party) -> None:
+        """End the party's backends."""
+        for pid in list(party.pids):
+            self._connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
+
     def has_left_open(self, party: Party) -> bool:
         """Whether a backend that the finished party kept is idle in a transaction."""
         row = self._connection.execute(_LEFT_OPEN, (list(party.kept),)).fetchone()

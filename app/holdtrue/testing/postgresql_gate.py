@@ -177,6 +177,10 @@ class PostgresGate:
         for one in [waiter for waiter, holders in waits if pid in holders] + [pid]:
             self._run("SELECT pg_cancel_backend(%s)", (one,))
 
+    def end_others(self) -> None:
+        """End every session of the parties that is at work or in a transaction."""
+        self._run(_END_OTHERS)
+
     def close(self) -> None:
         """Close the session."""
         self._connection.close()

@@ -288,8 +288,8 @@ class Race:
         in_series = isinstance(schedule.policy, Series)
         how = None
         verdict: Verdict
-        if played.trouble is Verdict.SHARED_CONNECTION:
-            # Whatever the rule says now: one party's COMMIT was the other's.
+        if played.trouble is not None and (played.trouble is Verdict.SHARED_CONNECTION or played.unended):
+            # Whatever the rule says now: one party's COMMIT was the other's, or one of them is not done.
             verdict, reason = played.trouble, played.reason
         elif broken and in_series:
             verdict = Verdict.VIOLATED_IN_SERIES

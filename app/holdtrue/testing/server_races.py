@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdtrue.errors import Refused
+from holdtrue.testing.adapters import refuse
 from holdtrue.testing.judgements import Judged, RaceReport
 from holdtrue.testing.loops import RaceLoop
+from holdtrue.testing.parties import Party, current_party
 from holdtrue.testing.plans import Schedule, orders
 from holdtrue.testing.played import Limits, Line, Played
 from holdtrue.testing.policies import Hold, Series
@@ -39,10 +41,12 @@ class _Runner:
 
     def start(self) -> None:
         """Begin."""
-        self.thread = threading.Thread(target=self._run, name=f"party {self.name}", daemon=True)
+        self.party = Party(self.name, self.work)  # by which its statements are known if it has to be given up
+        self.party.thread = self.thread = threading.Thread(target=self._run, name=f"party {self.name}", daemon=True)
         self.thread.start()
 
     def _run(self) -> None:
+        current_party.set(self.party)
         try:
             made = self.work()
             if inspect.isawaitable(made):
@@ -84,6 +88,7 @@ class ServerSchedule:
                 self._start(name)
                 if not self._wait(lambda one=name: self._runners[one].is_over):  # type: ignore[misc]
                     self._complain(Verdict.TIMEOUT, f"{name} did not end within {self.limits.deadline:g} s")
+                    self._give_up()
                     break
                 if self.gate.has_left_open():
                     break
@@ -116,6 +121,7 @@ class ServerSchedule:
                 late = ", ".join(one.name for one in self._runners.values() if not one.is_over)
                 self._complain(Verdict.TIMEOUT, f"the schedule did not end within {self.limits.deadline:g} s: {late}")
                 self.gate.cancel(pid)
+                self._give_up()
             for one in self._runners.values():
                 one.thread.join(2.0)
                 self._say_error(one.name)
@@ -149,6 +155,16 @@ class ServerSchedule:
         error = self._runners[name].error
         if error is not None:
             self.lines.append(Line(name, f"ended with {type(error).__name__}"))
+
+    def _give_up(self) -> None:
+        """Leave no open transaction behind, and let nothing of this process send more."""
+        left = [one for one in self._runners.values() if not one.is_over]
+        for one in left:
+            one.party.abandoned = True
+        self.gate.end_others()
+        for one in left:
+            one.thread.join(2.0)
+        refuse([one.party for one in left])
 
     def _complain(self, verdict: Verdict, reason: str) -> None:
         if self.trouble is None:

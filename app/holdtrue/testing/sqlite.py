@@ -186,6 +186,9 @@ class SqliteBlocking:
     def cancel(self, party: Party) -> None:
         """Nothing: a waiting statement ends by its own busy timeout."""
 
+    def end_sessions(self, party: Party) -> None:
+        """Nothing: a file knows no sessions. Its COMMIT is refused before it is sent."""
+
     def has_left_open(self, party: Party) -> bool:
         """SQLite does not tell; a transaction that wrote keeps the file from being set back, which does."""
         del party

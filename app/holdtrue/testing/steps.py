@@ -27,6 +27,7 @@ from holdtrue.testing.statements import Statement, step_outside
 from holdtrue.testing.verdicts import Verdict
 
 _PATIENCE = 0.05
+_ENDS = 2.0
 
 
 @dataclass
@@ -50,6 +51,7 @@ class StepScheduler:
     _end: float = field(default=0.0, init=False)
     _blocked: bool = field(default=False, init=False)
     _guessed: bool = field(default=False, init=False)
+    _unended: tuple[str, ...] = field(default=(), init=False)
 
     # -- called by the hooks, in the parties' threads ---------------------------------------------------------------
 
@@ -223,6 +225,7 @@ class StepScheduler:
             costs=self.record.costs,
             left_open=tuple(one.name for one in self.parties if self._left_open(one)),
             changed=tuple(one.name for one in self.parties if one.changes),
+            unended=self._unended,
             calls=frozenset(name for one in self.parties if not one.changes for name in one.changes.calls),
         )
 
@@ -393,7 +396,17 @@ class StepScheduler:
                 self.blocking.cancel(party)
         for party in self.parties:
             if party.thread is not None:
-                party.thread.join(2.0 if party in left else self.limits.deadline)
+                party.thread.join(_ENDS if party in left else self.limits.deadline)
+        for party in left:
+            if party.lives_on and self.blocking is not None and party.pids:
+                self.blocking.end_sessions(party)
+        for party in left:
+            if party.lives_on and party.thread is not None:
+                party.thread.join(_ENDS / 2)
+        self._unended = tuple(one.name for one in left if one.lives_on)
+        if self._unended:
+            self.complain(Verdict.TIMEOUT, "the schedule was given up")
+            self.reason += f"; {complaints.lives_on(self._unended)}"
 
     def _left_open(self, party: Party) -> bool:
         return self.blocking is not None and bool(party.kept) and self.blocking.has_left_open(party)

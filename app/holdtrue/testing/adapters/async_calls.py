@@ -63,7 +63,7 @@ class AsyncCalls:
         if self.passes():
             return await call()
         await self.stop(connection, statement)
-        if autocommits is not None and statement.writes and statement.verb in _WRITES:
+        if autocommits is not None and not self._hooks.is_over and statement.writes and statement.verb in _WRITES:
             return await self._with_commit(connection, statement, call, autocommits, rows)
         return await self._done(statement, call, rows)
 

@@ -74,7 +74,7 @@ class Calls:
         if getattr(self._inside, "call", False) or is_reported_above(self._driver):
             return call()
         self._hooks.stop(self._wire(connection, pid, idle=idle), statement)
-        if autocommits is None or not writes_alone(statement):
+        if autocommits is None or self._hooks.is_over or not writes_alone(statement):
             return self._do(statement, call, rows)
         self._quietly(lambda: autocommits("BEGIN"))
         try:

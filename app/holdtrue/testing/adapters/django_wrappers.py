@@ -87,7 +87,8 @@ class _Told:
         self._hooks.stop(_wire(wrapper), statement)
         # Rows that SQLite returns are read step by step: before the last one it cannot commit.
         in_steps = wrapper.vendor == "sqlite" and "RETURNING" in str(sql).upper()
-        alone = wrapper.get_autocommit() and not many and not in_steps and writes_alone(statement)
+        is_one = not many and not in_steps and not self._hooks.is_over
+        alone = wrapper.get_autocommit() and is_one and writes_alone(statement)
         with transaction.atomic(using=wrapper.alias) if alone else nullcontext():
             try:
                 done = execute(sql, params, many, context)

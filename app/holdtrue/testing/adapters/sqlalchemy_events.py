@@ -68,7 +68,7 @@ class _Told:
         found = classify(statement)
         self._stop(conn, found)
         # The COMMIT of a statement that is a transaction of its own is the only place at which that one can be held.
-        if not many and writes_alone(found) and _autocommits(conn, statement):
+        if not self._hooks.is_over and not many and writes_alone(found) and _autocommits(conn, statement):
             run_on(conn.connection.dbapi_connection, "BEGIN")
             self._begun.add(id(conn.connection.driver_connection))
 
