@@ -50,7 +50,8 @@ def two_of(work: Callable[[], object], database: BarrierDatabase, **more: Any) -
 def steps(work: Callable[[], object], database: BarrierDatabase) -> list[str]:
     """What one party did when it ran alone first, without its start."""
     report = two_of(work, database, hold=step(50))
-    assert report.verdict is Verdict.NOT_REACHED, report.show()
+    # Nobody comes that far; some of them only read, or roll back, and have changed no row.
+    assert report.verdict in (Verdict.NOT_REACHED, Verdict.BOTH_FAILED), report.show()
     return [line.what for line in report.judged[0].played.lines if line.party == "A"][1:]
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdtrue.testing.gates import here
+from holdtrue.testing.identities import Identities
 from holdtrue.testing.parties import Abandoned, AbandonedTask, Party, current_party
 from holdtrue.testing.statements import Statement
 from holdtrue.testing.steps import StepScheduler
@@ -29,19 +29,6 @@ STRAY_TASK = (
     "a statement came from a task that no party started, so it could not be held (start it inside the party, or leave it out "
     "while the race is played)"
 )
-
-
-def same_database(one: URL, other: URL) -> bool:
-    """Whether two SQLAlchemy URLs name one database, by its name; barrier databases have names of their own."""
-    kinds = [url.get_backend_name().replace("mariadb", "mysql") for url in (one, other)]
-    if kinds[0] != kinds[1]:
-        return False
-    if kinds[0] == "sqlite":
-        return (
-            bool(one.database and other.database)
-            and Path(one.database or "").resolve() == Path(other.database or "").resolve()
-        )
-    return one.database == other.database
 
 
 def refusal_code(error: BaseException) -> str:
@@ -87,6 +74,7 @@ class Hooks:
     strays: list[URL] = field(default_factory=list)
     stray: str = STRAY
     is_over: bool = False
+    identities: Identities = field(default_factory=Identities)
     _pids: dict[int, int | None] = field(default_factory=dict)
     _standing: dict[str, int] = field(default_factory=dict)
 
@@ -142,7 +130,7 @@ class Hooks:
 
     def has_strays(self, database: URL) -> bool:
         """Whether a thread that no party owns spoke to this database."""
-        return any(same_database(url, database) for url in self.strays)
+        return any(self.identities.are_one(url, database) for url in self.strays)
 
     def _admit(self, wire: Wire) -> Party | None:
         """The party that sends something through this wire, if one does."""
@@ -152,10 +140,12 @@ class Hooks:
         party = None if self.is_over else self._party(wire)
         if party is None:
             return None
-        if not any(same_database(wire.url, one) for one in self.seen):
+        if not any(self.identities.are_one(wire.url, one) for one in self.seen):
             self.seen.append(wire.url)
-        if self.expected is not None and not same_database(wire.url, self.expected):
+        if self.expected is not None and not self.identities.are_one(wire.url, self.expected):
             name = f"{wire.url.get_backend_name()} database {wire.url.database!r}"
+            if wire.url.database == self.expected.database:
+                name += f" of another server ({wire.url.host or 'here'}:{wire.url.port or 'its own port'})"
             reason = (
                 f"the code under test speaks to the {name}, not to the barrier database; give it db.url, or bind its "
                 "sessions to db.engine or db.async_engine"

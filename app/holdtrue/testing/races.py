@@ -15,6 +15,7 @@ from holdtrue.testing.barrier_databases import BarrierDatabase, open_control
 from holdtrue.testing.blocking import Blocking
 from holdtrue.testing.controls import Control
 from holdtrue.testing.hooks import Hooks
+from holdtrue.testing.identities import Identities
 from holdtrue.testing.judgements import Judged, RaceReport, how_held, unchanged_rows
 from holdtrue.testing.loops import RaceLoop, of_another_loop
 from holdtrue.testing.plans import EVERY_ORDER_UP_TO, Plan, Schedule, held, in_series, orders
@@ -61,6 +62,7 @@ class Race:
     _judged: list[Judged] = field(default_factory=list, init=False)
     _most: dict[str, int] = field(default_factory=dict, init=False)
     _heard: set[str] = field(default_factory=set, init=False)
+    _identities: Identities = field(default_factory=Identities, init=False)
     _is_unseen: bool = field(default=False, init=False)  # what changes rows: a function on the server, a trigger
 
     @property
@@ -258,7 +260,7 @@ class Race:
         if self._asks is None and self.control is not None:
             self._asks = self.control.blocking()
         scheduler = StepScheduler(self._asks, self.limits, self.external_lock, self._loop)
-        hooks = Hooks(scheduler, self.expected)
+        hooks = Hooks(scheduler, self.expected, identities=self._identities)
         with listening(hooks):
             played = scheduler.play(policy, works)
         if hooks.refused is not None:

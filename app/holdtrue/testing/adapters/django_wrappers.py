@@ -13,7 +13,7 @@ from holdtrue.errors import Refused
 from holdtrue.testing.adapters.backends import backend_pid
 from holdtrue.testing.adapters.calls import counted_by, writes_alone
 from holdtrue.testing.adapters.patching import patched
-from holdtrue.testing.hooks import Hooks, Wire, same_database
+from holdtrue.testing.hooks import Hooks, Wire
 from holdtrue.testing.statements import COMMIT, classify
 
 if TYPE_CHECKING:
@@ -138,7 +138,9 @@ class _Told:
 
 def _refuse_outer_transaction(hooks: Hooks, wrappers: Iterable[Any]) -> None:
     for wrapper in wrappers:
-        if wrapper.in_atomic_block and (hooks.expected is None or same_database(_url(wrapper), hooks.expected)):
+        if wrapper.in_atomic_block and (
+            hooks.expected is None or hooks.identities.are_one(_url(wrapper), hooks.expected)
+        ):
             raise Refused(
                 "the test runs inside a transaction of Django's, so no party sees its rows",
                 remedy="use TransactionTestCase, or pytest-django's transactional_db",
