@@ -116,6 +116,38 @@ def test_what_an_edit_asks_of_the_store_does_not_grow_with_the_alerts_in_it(kind
     assert asked(30) == asked(3)
 
 
+@pytest.mark.parametrize("how", ["channel_not_found", "is_archived", "not_in_channel"])
+def test_a_database_whose_message_stood_in_a_channel_that_is_gone_is_told_of_in_the_new_one(
+    how: str, tmp_path: Path
+) -> None:
+    """Semantics 7.4: who joins, and the end of all, though the notifier's channel was changed while it lasted."""
+    with SlackStub() as slack:
+        port = int(slack.address.rpartition(":")[2])
+        told = {"told": notifier_at("slack bot", port, channel="#old")}
+        service = Service(tmp_path, RULES, told, lease=30)
+        try:
+            service.clock.forward(7200)
+            for name in RULES[:2]:
+                unchecked(service, name)
+                deliver(service)
+            slack.close("#old", how)
+            told["told"] = notifier_at("slack bot", port, channel="#new")
+            unchecked(service, RULES[2])
+            deliver(service)
+            old, new = slack.conversation()
+            assert new.channel == "C0NEW"
+            assert new.seen.startswith("⚫ payments: 3 unchecked")
+            service.clock.forward(400)
+            service.run(outcome=Outcome.HELD)
+            deliver(service)
+            assert new.seen.startswith("🔵 payments: all 3 looked at again")
+            assert old.seen.startswith("⚫ payments: 2 unchecked")
+            assert {one.partition(" ")[2] for one in service.states()} == {"sent"}
+            assert slack.problems == []
+        finally:
+            service.close()
+
+
 def test_an_answer_about_one_alert_that_came_too_late_is_corrected_to_what_has_become_of_the_database(
     tmp_path: Path,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -55,8 +56,8 @@ def slack() -> Iterator[SlackStub]:
     assert [one for one in stub.problems if one not in getattr(stub, "expected", ())] == []
 
 
-def bot_of(slack: SlackStub, token: str = TOKEN) -> Notifier:
-    options = (("token", Secret("${SLACK_TOKEN}")), ("channel", "#payments"), ("api_url", slack.base_url))
+def bot_of(slack: SlackStub, token: str = TOKEN, channel: str = "#payments") -> Notifier:
+    options = (("token", Secret("${SLACK_TOKEN}")), ("channel", channel), ("api_url", slack.base_url))
     return build_notifier(NotifierConfig("oncall", "slack", options), {"SLACK_TOKEN": token})
 
 
@@ -297,6 +298,54 @@ def test_a_deleted_message_is_posted_anew(slack: SlackStub) -> None:
     assert isinstance(result, Delivered)
     assert "posted anew" in result.note
     assert "Holds again" in slack.conversation()[0].seen
+
+
+@pytest.mark.parametrize("how", ["channel_not_found", "is_archived", "not_in_channel"])
+def test_an_alert_whose_channel_is_gone_goes_on_in_the_channel_that_is_configured_now(
+    slack: SlackStub, how: str
+) -> None:
+    """An event is told though the message that it belongs to can neither be edited nor answered any more (semantics 7.3)."""
+    thread = thread_of(bot_of(slack, channel="#old").deliver(parcel(EPISODE, Reason.FIRED)))
+    slack.close("#old", how)
+    moved = bot_of(slack, channel="#new")
+    worsened = moved.deliver(parcel(replace(EPISODE, events=2), Reason.WORSENED, detail="from 1 to 9", thread=thread))
+    anew = thread_of(worsened)
+    assert isinstance(worsened, Delivered)
+    assert "posted anew" in worsened.note
+    assert anew.channel == "C0NEW"
+    assert thread_of(moved.deliver(parcel(RESOLVED, Reason.RESOLVED, thread=anew))) == anew
+    first, second = slack.conversation()
+    assert "Violated" in first.seen
+    assert "Holds again" in second.seen
+    assert second.channel == "C0NEW"
+
+
+def test_an_answer_in_a_thread_that_is_refused_is_told_in_the_channel(slack: SlackStub) -> None:
+    """The edit was taken, and whom it concerns was not told yet."""
+    bot = bot_of(slack)
+    thread = thread_of(bot.deliver(parcel(EPISODE, Reason.FIRED)))
+    slack.answer_next(Answer(until=taken()), Answer(200, "restricted_action"))
+    worsened = bot.deliver(parcel(replace(EPISODE, events=2), Reason.WORSENED, thread=thread))
+    assert thread_of(worsened) != thread
+    assert len(slack.conversation()) == 2
+
+
+def taken() -> threading.Event:
+    """Nothing to wait for."""
+    done = threading.Event()
+    done.set()
+    return done
+
+
+@pytest.mark.parametrize("error", ["channel_not_found", "is_archived", "is_inactive", "not_in_channel"])
+def test_a_channel_that_refuses_a_fresh_message_is_a_failure_that_nobody_waits_for(
+    slack: SlackStub, error: str
+) -> None:
+    slack.answer_next(Answer(200, "is_inactive"), Answer(200, error))
+    result = bot_of(slack).deliver(parcel(RESOLVED, Reason.RESOLVED, thread=Thread("C0OLD", "1600000000.000100")))
+    assert isinstance(result, Undelivered)
+    assert result.permanent
+    assert error in result.sentence
 
 
 def test_redrawing_edits_and_tells_nobody(slack: SlackStub) -> None:

@@ -105,11 +105,11 @@ class Stand:
     secrets: tuple[str, ...]
 
 
-def config_of(kind: str, port: int, name: str = "told") -> NotifierConfig:
+def config_of(kind: str, port: int, name: str = "told", channel: str = "#payments") -> NotifierConfig:
     """How ``holdtrue.yaml`` configures a notifier of the kind that speaks to a port of the loopback."""
     base = f"http://127.0.0.1:{port}"
     options: dict[str, tuple[tuple[str, Option], ...]] = {
-        "slack bot": (("token", Secret("${TOKEN}")), ("channel", "#payments"), ("api_url", f"{base}/api/")),
+        "slack bot": (("token", Secret("${TOKEN}")), ("channel", channel), ("api_url", f"{base}/api/")),
         "slack webhook": (("webhook_url", Secret("${HOOK}")),),
         "webhook": (("url", Secret("${URL}")), ("secret", Secret("${SIGN}")), ("allow_internal", True)),
         "webhook group": (
@@ -130,7 +130,9 @@ def config_of(kind: str, port: int, name: str = "told") -> NotifierConfig:
     return NotifierConfig(name, kind.partition(" ")[0], options[kind])
 
 
-def notifier_at(kind: str, port: int, name: str = "told", environ: Mapping[str, str] | None = None) -> Notifier:
+def notifier_at(
+    kind: str, port: int, name: str = "told", environ: Mapping[str, str] | None = None, channel: str = "#payments"
+) -> Notifier:
     """The notifier that is configured so."""
     base = f"http://127.0.0.1:{port}"
     known = {
@@ -140,7 +142,7 @@ def notifier_at(kind: str, port: int, name: str = "told", environ: Mapping[str, 
         "SIGN": SECRET,
         "KEY": ROUTING_KEY,
     }
-    return build_notifier(config_of(kind, port, name), known if environ is None else environ)
+    return build_notifier(config_of(kind, port, name, channel), known if environ is None else environ)
 
 
 @contextmanager

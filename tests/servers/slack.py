@@ -117,6 +117,8 @@ class SlackStub:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.problems: list[str] = []
         self.refuse_blocks = False
+        self.closed: dict[str, tuple[str, str]] = {}
+        """Channels that take nothing more, by id: how Slack refuses an edit there, and how a post."""
         self._script: deque[Answer] = deque()
         self._changed = threading.Condition()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -157,6 +159,11 @@ class SlackStub:
         """Whether something becomes true, waited for at most ``within`` seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: true(self), within)
+
+    def close(self, channel: str, how: str = "channel_not_found") -> None:
+        """It goes away (``channel_not_found``), is archived (``is_archived``), or puts the bot out (``not_in_channel``)."""
+        with self._changed:
+            self.closed[_id_of(channel)] = ("is_inactive" if how == "is_archived" else how, how)
 
     def conversation(self) -> list[Posted]:
         """The messages of the channel itself, without those in threads."""
@@ -244,7 +251,9 @@ class SlackStub:
             return self._update(payload)
 
     def _post(self, payload: dict[str, Any], *, hook: bool) -> Any:
-        channel = "C0HOOK" if hook else "C0" + re.sub(r"[^A-Z]", "", str(payload["channel"]).upper()).removeprefix("C")
+        channel = "C0HOOK" if hook else _id_of(str(payload["channel"]))
+        if channel in self.closed:
+            return self.closed[channel][1]
         posted = Posted(
             channel=channel,
             ts=f"17000000{len(self.messages):02}.000100",
@@ -262,6 +271,8 @@ class SlackStub:
         return None if hook else {"ok": True, "channel": channel, "ts": posted.ts}
 
     def _update(self, payload: dict[str, Any]) -> Any:
+        if payload["channel"] in self.closed:
+            return self.closed[payload["channel"]][0]
         found = next((one for one in self.messages if one.ts == payload["ts"]), None)
         if found is None or found.channel != payload["channel"]:
             return "message_not_found"
@@ -270,6 +281,10 @@ class SlackStub:
         found.payloads.append(payload)
         self._changed.notify_all()
         return {"ok": True, "channel": found.channel, "ts": found.ts}
+
+
+def _id_of(channel: str) -> str:
+    return "C0" + re.sub(r"[^A-Z]", "", channel.upper()).removeprefix("C")
 
 
 def _read(raw: bytes, content: str) -> dict[str, Any]:

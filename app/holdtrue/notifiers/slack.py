@@ -38,8 +38,11 @@ _GONE = {
 _PERMANENT = {
     *("channel_not_found", "not_in_channel", "is_archived", "channel_is_archived", "no_text", "restricted_action"),
     *("team_not_found", "no_team", "action_prohibited", "posting_to_general_channel_denied", "user_not_found"),
-    *("invalid_arguments", "invalid_channel", "messages_tab_disabled"),
+    *("invalid_arguments", "invalid_channel", "messages_tab_disabled", "is_inactive"),
+    *("restricted_action_read_only_channel", "restricted_action_thread_only_channel"),
+    *("restricted_action_non_threadable_channel",),
 }
+"""What no retry mends. `is_inactive` is what an edit in an archived channel is answered."""
 _LOGIN = {
     *("invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired", "invalid_token"),
     *("missing_scope", "no_permission", "not_allowed_token_type", "ekm_access_denied", "access_denied"),
@@ -155,9 +158,11 @@ class SlackBot:
                     self._post(parcel, answer, thread=thread, shout=shout)
                 return Delivered(thread)
             except _Refusal as refusal:
-                if refusal.code not in _GONE:
+                # The channel of the message may be gone, or another one than is configured now: that loses no event. Only a
+                # message of its own that is refused is given up.
+                if refusal.code not in _GONE and not refusal.result.permanent:
                     raise
-                note = f"the former message is gone ({refusal.code}): posted anew"
+                note = f"the former message is gone ({refusal.code or 'refused'}): posted anew"
         return Delivered(self._post(parcel, whole), note)
 
     def _edit(self, parcel: Parcel | None, thread: Thread, content: Content) -> Delivered:
