@@ -190,6 +190,22 @@ def test_an_alert_of_the_canary_is_found_by_its_name_and_else_a_list_that_has_it
     assert f"{alert.id}.1" in listed
 
 
+def test_messages_of_a_notifier_that_is_none_are_refused_and_of_one_that_left_are_listed(desk: Desk) -> None:
+    """A slip of the pen must not read as "nothing was owed"."""
+    code, text = desk.run("deliveries --notifier onclal")
+    assert code == 2, text
+    assert "no notifier is called 'onclal'" in text
+    assert "did you mean 'oncall'? There are oncall" in text
+    code, text = desk.run("deliveries --notifier zebra --format json")
+    assert (code, "There are oncall" in text) == (2, True), text
+    texts = (("holdtrue.yaml", HOLDTRUE.replace("oncall", "pager")), ("invariants/all.yaml", INVARIANTS))
+    desk.scene.install(replace(the_catalog(), texts=texts, content_hash="1" * 12))
+    assert desk.json("deliveries --notifier oncall")["deliveries"] != []
+    if desk.identity == "by store":
+        assert desk.json("deliveries")["notifiers"] == ["pager", "oncall"]
+        assert desk.json("deliveries --notifier pager")["deliveries"] == []
+
+
 def test_who_acts_is_known_by_the_account_where_no_variable_says_it(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,9 @@ import typer
 
 from holdtrue.cli.exits import ExitCode
 from holdtrue.cli.options import ConfigOption, Format, FormatOption, UrlOption
-from holdtrue.cli.reading import Owed, find_alert, open_reading
+from holdtrue.cli.reading import Owed, find_alert, nearest_of, open_reading
 from holdtrue.cli.terminal import paint, say, say_json, table, visible
+from holdtrue.errors import NotFound
 from holdtrue.model import MessageState
 
 
@@ -34,12 +35,19 @@ def deliveries(  # noqa: PLR0917  typer makes options of them
 ) -> None:
     """List owed messages, newest first, count all there are, and say what each notifier cannot do.
 
-    Exit code: 0 if none of those listed has failed for good, 4 if one has.
+    Exit code: 0 if none of those listed has failed for good, 4 if one has, 2 if there is no such notifier.
     """
     with open_reading(config, url) as reading:
         number = find_alert(reading, alert) if alert is not None else None
         wanted = Owed(tuple(one.value for one in state or ()), notifier, number, name, limit)
         report = reading.deliveries(wanted)
+    # A service of an older version does not say which there are.
+    known = report.get("notifiers")
+    if notifier is not None and known is not None and notifier not in known:
+        meant = nearest_of(notifier, known)
+        remedy = f"did you mean {meant!r}? " if meant else ""
+        remedy += f"There are {', '.join(known)}" if known else "the catalog in force has none"
+        raise NotFound(f"no notifier is called {notifier!r}", remedy=remedy)
     if format_ is Format.JSON:
         say_json(report)
     else:

@@ -167,7 +167,7 @@ def find_alert(reading: Reading, reference: str) -> int:
         if one["invariant"] == name and database in ("", one["database"]) and one["subject"] == Subject.VIOLATION.value
     ]
     if not found:
-        meant = _nearest(name, (one["invariant"] for one in opened))
+        meant = nearest_of(name, (one["invariant"] for one in opened))
         remedy = f"did you mean {meant!r}?" if meant not in ("", name) else "see `holdtrue alerts list --all`"
         if name == CANARY_NAME:
             remedy = f"lists of alerts leave it out; `holdtrue deliveries --name {name}` says which it has had"
@@ -316,10 +316,14 @@ class ThroughStore:
             alert=wanted.alert,
             invariant=wanted.invariant,
         )
-        totals = reports.totals(self._store.reads.message_totals())
-        catalog = self.catalog()
-        limits = reports.limits(catalog.config.notifiers) if catalog is not None else {}
-        return {"deliveries": reports.owed(found), "totals": totals, "limits": limits}
+        totals, catalog = reports.totals(self._store.reads.message_totals()), self.catalog()
+        declared = catalog.config.notifiers if catalog is not None else ()
+        return {
+            "deliveries": reports.owed(found),
+            "totals": totals,
+            "limits": reports.limits(declared),
+            "notifiers": reports.notifiers(declared, totals),
+        }
 
     def catalog(self) -> Catalog | None:
         """The catalog in force in the store, or None if there is none."""
@@ -401,12 +405,13 @@ def _databases_in(report: Json, invariant: str) -> tuple[str, ...]:
 
 
 def _not_in_force(name: str, known: Iterable[str]) -> NotFound:
-    meant = _nearest(name, known)
+    meant = nearest_of(name, known)
     remedy = f"did you mean {meant!r}?" if meant else "see `holdtrue overview`"
     return NotFound(f"no invariant {name} is in force", remedy=remedy)
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def nearest_of(name: str, known: Iterable[str]) -> str:
+    """The known name that was meant; empty if none is near."""
     from holdtrue.catalog import nearest  # only where a name was wrong: the catalog brings a parser of SQL
 
     return nearest(name, sorted(set(known)))

@@ -271,6 +271,12 @@ def limits(configs: Iterable[NotifierConfig]) -> Json:
     return {one.name: said for one in configs if (said := limits_of(one))}
 
 
+def notifiers(configs: Iterable[NotifierConfig], counted: Mapping[str, object]) -> list[str]:
+    """The names that messages can be asked for: those of the catalog in force, then those that have left it."""
+    declared = [one.name for one in configs]
+    return [*declared, *(name for name in counted if name not in declared)]
+
+
 def owed(found: Iterable[OwedRow]) -> list[Json]:
     """Owed messages and what became of them, with what each is about."""
     return [
