@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from servers.network import never_answering
+from servers.network import never_answering, proxied
 from servers.postgres import PostgresPrimary, Topology, wait_for_replay
 from servers.service import Serving, holdtrue, until
 
@@ -159,6 +159,24 @@ def test_sick_replicas_are_named_passed_over_and_never_turn_anything_green(folde
         becomes(serving, "pair", "held", replica="r2")
         servers.first.start()
         servers.first.wait_streaming()
+
+        # Replay stands still on the second, then its link says nothing more: whoever has another goes on, red stays red.
+        servers.second.pause_replay()
+        becomes(serving, "half", "errored", "replay paused")
+        servers.primary.execute("INSERT INTO t VALUES (2)", "shop")
+        becomes(serving, "pair", "violated", replica="r1")
+        servers.second.resume_replay()
+        becomes(serving, "half", "violated", replica="r2")
+        with proxied(servers.primary.port) as proxy:
+            servers.second.follow(proxy.port)
+            becomes(serving, "half", "violated", replica="r2")
+            proxy.silence()
+            servers.primary.execute("DELETE FROM t", "shop")
+            becomes(serving, "half", "errored", "cut off")
+            becomes(serving, "pair", "held", replica="r1")
+            assert word(serving, "half") == "violated"
+            servers.second.follow()
+        becomes(serving, "half", "held", replica="r2")
         assert serving.get("/healthz").status_code == 200
 
 
