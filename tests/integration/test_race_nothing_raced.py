@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine
 
-from holdtrue.testing import RaceReport, Verdict, checkpoint, late_effect, race
+from holdtrue.testing import BarrierFailed, RaceReport, Verdict, checkpoint, late_effect, race
 
 TWICE = "SELECT dispute FROM refunds GROUP BY dispute HAVING count(*) > 1"
 TABLE = "CREATE TABLE refunds (id integer PRIMARY KEY, dispute text)"
@@ -106,9 +108,45 @@ def test_a_party_that_fails_in_every_series_is_named_with_its_error_and_is_no_pa
     for a, b, name in ((shop.wired_wrongly, shop.refund, "A"), (shop.refund, shop.wired_wrongly, "B")):
         report = shop.play(a, b)
         assert report.verdict is Verdict.BOTH_FAILED, report.show()
-        assert report.reason == (
-            f"party {name} failed with TypeError in every schedule in series, also where it ran first: nothing was tested"
+        assert re.fullmatch(
+            f"party {name} failed in every schedule in series, also where it ran first, with TypeError, at "
+            r".*/test_race_nothing_raced.py:\d+ in wired_wrongly: nothing was tested",
+            report.reason,
         )
+        with pytest.raises(BarrierFailed) as found:
+            report.require()
+        assert isinstance(found.value.__cause__, TypeError)
+
+
+def test_two_parties_that_fail_are_shown_with_what_each_of_them_raised_and_where(shop: Shop) -> None:
+    """By kind, code and place; the texts, which may carry values, are those of the errors that are chained."""
+
+    def refused() -> None:
+        with closing(shop.connect()) as connection, connection:
+            connection.execute("INSERT INTO refunds (id, dispute) VALUES (1, 'of ada')")
+            connection.execute("INSERT INTO refunds (id, dispute) VALUES (1, 'of bob')")
+
+    def through_an_engine() -> None:
+        engine = create_engine(f"sqlite:///{shop.path}")
+        try:
+            with engine.begin() as connection:
+                connection.exec_driver_sql("INSERT INTO refunds (id, dispute) VALUES (1, 'of ada'), (1, 'of bob')")
+        finally:
+            engine.dispose()
+
+    report = shop.play(refused, through_an_engine)
+    assert report.verdict is Verdict.BOTH_FAILED
+    assert "both parties failed, so nothing was tested: A with IntegrityError (SQLITE_CONSTRAINT_PRIMARYKEY), at " in (
+        report.reason
+    )
+    assert "; B with IntegrityError (SQLITE_CONSTRAINT_PRIMARYKEY), at " in report.reason
+    assert report.reason.count("in refused") == report.reason.count("in through_an_engine") == 1
+    with pytest.raises(BarrierFailed) as found:
+        report.require()
+    assert "ada" not in str(found.value)
+    cause = found.value.__cause__
+    assert isinstance(cause, BaseExceptionGroup)
+    assert [type(one).__module__.partition(".")[0] for one in cause.exceptions] == ["sqlite3", "sqlalchemy"]
 
 
 def test_a_party_that_is_refused_as_the_second_or_needs_what_the_other_makes_goes_on_to_pass(shop: Shop) -> None:

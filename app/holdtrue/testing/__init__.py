@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from holdtrue.testing.incidents import FrozenIncident, load_incident
     from holdtrue.testing.judgements import RaceReport
     from holdtrue.testing.late_effects import LateEffect, late_effect
+    from holdtrue.testing.making import race
     from holdtrue.testing.played import Limits
     from holdtrue.testing.policies import after_read, at_checkpoint, before_commit, before_write, step
-    from holdtrue.testing.races import Race, race
+    from holdtrue.testing.races import Race
     from holdtrue.testing.schemas import schema_from_alembic, schema_from_sql_file
     from holdtrue.testing.verdicts import BadSeed, BarrierFailed, LeftOpen, NotWired, Verdict, WrongDatabase
 
@@ -32,9 +33,10 @@ _HOMES = {
     "incidents": "FrozenIncident load_incident",
     "judgements": "RaceReport",
     "late_effects": "LateEffect late_effect",
+    "making": "race",
     "played": "Limits",
     "policies": "after_read at_checkpoint before_commit before_write step",
-    "races": "Race race",
+    "races": "Race",
     "schemas": "schema_from_alembic schema_from_sql_file",
     "verdicts": "BadSeed BarrierFailed LeftOpen NotWired Verdict WrongDatabase",
 }

@@ -7,7 +7,8 @@ from typing import ParamSpec
 
 from holdtrue.testing.judgements import RaceReport
 from holdtrue.testing.loops import beside_this_loop
-from holdtrue.testing.races import Race, race
+from holdtrue.testing.making import race
+from holdtrue.testing.races import Race
 
 P = ParamSpec("P")
 

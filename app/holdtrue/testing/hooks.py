@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from holdtrue.testing.failures import refusal_code
 from holdtrue.testing.gates import here
 from holdtrue.testing.identities import Identities
 from holdtrue.testing.parties import Abandoned, AbandonedTask, Party, current_party
@@ -29,16 +30,6 @@ STRAY_TASK = (
     "a statement came from a task that no party started, so it could not be held (start it inside the party, or leave it out "
     "while the race is played)"
 )
-
-
-def refusal_code(error: BaseException) -> str:
-    """The server's code of a refusal, as its driver tells it: an SQLSTATE, MariaDB's number, SQLite's name; else empty."""
-    for name in ("sqlstate", "pgcode", "sqlite_errorname"):
-        code = getattr(error, name, None)
-        if isinstance(code, str):
-            return code
-    number = error.args[0] if error.args else None
-    return str(number) if type(error).__module__.startswith(("pymysql", "MySQLdb")) and isinstance(number, int) else ""
 
 
 @dataclass(frozen=True, slots=True)

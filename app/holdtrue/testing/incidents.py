@@ -16,6 +16,7 @@ from holdtrue.testing.adapters.reach import NOT_HELD
 from holdtrue.testing.added_columns import with_added_columns
 from holdtrue.testing.barrier_databases import BarrierDatabase
 from holdtrue.testing.controls import Control
+from holdtrue.testing.failures import told
 from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.judgements import RaceReport
 from holdtrue.testing.loops import RaceLoop, beside_this_loop, of_another_loop
@@ -211,7 +212,7 @@ class FrozenIncident:
         if error is not None:
             raise BarrierFailed(
                 Verdict.BOTH_FAILED,
-                f"run_{name.lower()} alone failed with {type(error).__name__}, so there is nothing to race"
+                f"run_{name.lower()} alone failed with {told(error)}, so there is nothing to race"
                 + of_another_loop([error])
                 + (" (b_may_be_idle=True allows it)" if name == "B" else ""),
             ) from error

@@ -38,12 +38,16 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class RaceReport:
-    """What all schedules came to. ``steps`` are the most statements and commits each party made, party by party."""
+    """What all schedules came to. ``steps`` are the most statements and commits each party made, party by party.
+
+    ``cause`` is what the parties raised, where that is why nothing was tested.
+    """
 
     verdict: Verdict
     reason: str
     judged: tuple[Judged, ...]
     steps: tuple[int, ...] = ()
+    cause: BaseException | None = None
 
     def show(self) -> str:
         """The reason and, where one schedule is to blame, that schedule."""
@@ -62,7 +66,7 @@ class RaceReport:
         """
         __tracebackhide__ = True
         if self.verdict is not Verdict.HELD:
-            raise BarrierFailed(self.verdict, self.show())
+            raise BarrierFailed(self.verdict, self.show()) from self.cause
         return self
 
 

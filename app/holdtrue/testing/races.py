@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from holdtrue.errors import Refused
-from holdtrue.testing import promises, replay
+from holdtrue.testing import replay
 from holdtrue.testing.adapters import listening
 from holdtrue.testing.adapters.reach import NOT_HELD
-from holdtrue.testing.barrier_databases import BarrierDatabase, open_control
+from holdtrue.testing.barrier_databases import open_control
 from holdtrue.testing.blocking import Blocking
 from holdtrue.testing.controls import Control
+from holdtrue.testing.failures import all_told, cause_of, told
 from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.identities import Identities
 from holdtrue.testing.judgements import Judged, RaceReport, how_held, unchanged_rows
@@ -21,13 +22,12 @@ from holdtrue.testing.loops import RaceLoop, of_another_loop
 from holdtrue.testing.plans import EVERY_ORDER_UP_TO, Plan, Schedule, held, in_series, orders
 from holdtrue.testing.played import Limits, Played, refuse_left_open
 from holdtrue.testing.policies import Point, Policy, Series
-from holdtrue.testing.rules import Rule, find_rule
+from holdtrue.testing.rules import Rule
 from holdtrue.testing.steps import StepScheduler
 from holdtrue.testing.verdicts import LeftOpen, NotWired, Verdict
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import URL, Engine
-    from sqlalchemy.ext.asyncio import AsyncEngine
+    from sqlalchemy.engine import URL
 
 Work = Callable[[], object]
 
@@ -112,9 +112,9 @@ class Race:
             one = self.play_one(schedule)
             if one.verdict is not Verdict.HELD:
                 return self._report(one.verdict, one.reason)
-        failing = "" if asked else self._fails_always()
-        if failing:
-            return self._report(Verdict.BOTH_FAILED, failing)
+        failing = None if asked else self._fails_always()
+        if failing is not None:
+            return failing
         idle = [role for role in self.works if role not in self._heard and not asked]
         unchanged = next((one for one in self._judged if not one.changed), None)
         is_silence = idle and not any(one.changed for one in self._judged)  # else a memory of the process may be why
@@ -128,18 +128,19 @@ class Race:
             return self._report(Verdict.NOT_REACHED, f"party {' and party '.join(idle)} {self.silence}")
         return None
 
-    def _fails_always(self) -> str:
+    def _fails_always(self) -> RaceReport | None:
         """Which party failed wherever it stood in the series; one that is only refused later, or needs another, did not."""
         for one in self._judged:
             first = one.schedule.policy.order[0] if isinstance(one.schedule.policy, Series) else ""
             if first in self.may_fail or not all(first in other.played.errors for other in self._judged):
                 continue
             error = one.played.errors[first]
-            return (
-                f"party {first} failed with {type(error).__name__} in every schedule in series, also where it ran first: "
+            reason = (
+                f"party {first} failed in every schedule in series, also where it ran first, with {told(error)}: "
                 f"nothing was tested{of_another_loop([error])}"
             )
-        return ""
+            return self._report(Verdict.BOTH_FAILED, reason, cause=error)
+        return None
 
     def _sweep(self, asked: str) -> RaceReport:
         for role in self.works if self.sweeps else ():
@@ -301,104 +302,20 @@ class Race:
         elif played.trouble is not None:
             verdict, reason = played.trouble, played.reason
         elif played.errors.keys() >= self.works.keys():
-            kinds = ", ".join(f"{name} with {type(error).__name__}" for name, error in played.errors.items())
             whole = "both" if len(self.works) == 2 else "all"
-            verdict, reason = Verdict.BOTH_FAILED, f"{whole} parties failed ({kinds}), so nothing was tested"
+            verdict, reason = (
+                Verdict.BOTH_FAILED,
+                f"{whole} parties failed, so nothing was tested: {all_told(played.errors)}",
+            )
             reason += of_another_loop(played.errors.values())
         else:
             verdict, reason = Verdict.HELD, ""
             how = how_held(played, in_series=in_series)
         return Judged(schedule, played, verdict, how, reason)
 
-    def _report(self, verdict: Verdict, reason: str) -> RaceReport:
-        return RaceReport(verdict, reason, tuple(self._judged), tuple(self._most.get(name, 0) for name in self.works))
-
-
-def race(
-    *,
-    a: Work,
-    b: Work,
-    invariant: str,
-    reset: Callable[[], object] | None = None,
-    db: BarrierDatabase | Engine | AsyncEngine | str | None = None,
-    hold: Point | Plan | Literal["server"] | None = None,
-    limits: Limits | None = None,
-    max_steps: int = 60,
-    external_lock: bool = False,
-    **more: Work,
-) -> Race:
-    """A race of two functions or more (``c=``, ``d=``, … up to ``h=``); nothing runs before ``assert_holds()``.
-
-    ``invariant`` is SQL, or a name in the catalog. ``reset`` is called before every schedule and puts the rows there that the
-    parties need. ``db`` is where the invariant is asked; without it, the database that the parties use. A ``barrier_db`` is
-    set back to how it is now before ``reset`` is called, so ``reset`` may be left out. Without ``hold`` each party is held at
-    every one of its boundaries; with it, at that point, or only the plan is played that it is: ``late_effect(…)``,
-    ``force_order(…)``. With ``hold="server"`` the PostgreSQL server holds the parties, which may then be anything that ends
-    when it is done: a function that runs a process, say.
-
-    A party may be a coroutine function, and so may ``reset``; they share an event loop in a thread of its own. Inside a running
-    loop use :func:`~holdtrue.testing.arace`.
-
-    Raises:
-        Refused: there is neither ``reset`` nor a ``barrier_db``.
-        TypeError: an argument is neither known nor the next party.
-    """
-    works = {"A": a, "B": b}
-    for letter, (name, work) in zip("cdefgh", more.items(), strict=False):
-        if name != letter:
-            break
-        works[name.upper()] = work
-    if len(works) < 2 + len(more):
-        raise TypeError(f"race() takes the parties a, b, c … h without a gap, and no {[*more][len(works) - 2]!r}")
-    rule = find_rule(invariant)
-    control: Control | None = None
-    expected: URL | None = None
-    before = reset if reset is not None else _nothing
-    if isinstance(db, BarrierDatabase):
-        expected, control = db.sqlalchemy_url, db.control
-        control.keep_baseline()
-
-        def set_back() -> object:
-            db.control.set_back()
-            return before()
-
-    else:
-        if reset is None:
-            raise Refused("nothing sets the database back", remedy="pass reset=, or db=barrier_db")
-        if db is not None:
-            from sqlalchemy import make_url  # the kit stays light: only a test that races needs SQLAlchemy
-
-            expected = make_url(db) if isinstance(db, str) else db.url
-            control = open_control(expected)
-
-        def set_back() -> object:
-            return before()
-
-    made = _kind_of(hold)(
-        works=works,
-        rule=rule,
-        set_back=set_back,
-        control=control,
-        expected=expected,
-        hold=None if isinstance(hold, Plan | str) else hold,
-        plans=(hold,) if isinstance(hold, Plan) else (),
-        sweeps=not isinstance(hold, Plan),
-        limits=limits or (Limits() if hold != "server" else Limits(stall=3.0, deadline=30.0)),
-        max_steps=max_steps,
-        external_lock=external_lock,
-        owns_control=control is not None and not isinstance(db, BarrierDatabase),
-    )
-    promises.made.append(made)
-    return made
-
-
-def _kind_of(hold: object) -> type[Race]:
-    if hold != "server":
-        return Race
-    from holdtrue.testing.server_races import ServerRace  # it is a race itself
-
-    return ServerRace
-
-
-def _nothing() -> None:
-    """Stand for a reset that is not needed."""
+    def _report(self, verdict: Verdict, reason: str, cause: BaseException | None = None) -> RaceReport:
+        last = self._judged[-1] if self._judged else None
+        if last is not None and cause is None and verdict is last.verdict is Verdict.BOTH_FAILED:
+            cause = cause_of(last.played.errors.values())
+        steps = tuple(self._most.get(name, 0) for name in self.works)
+        return RaceReport(verdict, reason, tuple(self._judged), steps, cause)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import traceback
 from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any
@@ -25,9 +26,16 @@ _DRIVERS = ("/sqlalchemy/", "/asyncpg/", "/psycopg/", "/aiosqlite/")
 def in_their_code(frames: Iterable[FrameType]) -> str:
     """The first frame of the user's own code: ``refunds.py:33 in issue_refund``; empty if there is none."""
     for frame in frames:
-        name = _file(frame)
-        if not any(part in name for part in _NOT_THEIRS) and not name.startswith("<"):
+        if _is_theirs(frame):
             return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+    return ""
+
+
+def raised_in(error: BaseException) -> str:
+    """The same for where an error came from: the innermost frame of the user's own code."""
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        if _is_theirs(frame):
+            return f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
     return ""
 
 
@@ -77,6 +85,11 @@ def _step(waits: object) -> tuple[FrameType | None, Any]:
         if hasattr(waits, f"{kind}_frame"):
             return getattr(waits, f"{kind}_frame"), getattr(waits, inner)
     return None, None
+
+
+def _is_theirs(frame: FrameType) -> bool:
+    name = _file(frame)
+    return not any(part in name for part in _NOT_THEIRS) and not name.startswith("<")
 
 
 def _file(frame: FrameType) -> str:
