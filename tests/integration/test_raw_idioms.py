@@ -18,7 +18,7 @@ import psycopg2.sql
 import pytest
 from sqlalchemy import create_engine
 
-from holdtrue.testing import BarrierDatabase, RaceReport, Verdict, WrongDatabase, race, step
+from holdtrue.testing import BarrierDatabase, RaceReport, Verdict, WrongDatabase, race, replay, step
 from racy import duplicate, schema
 from racy.raw import Raw
 from servers.postgres import PostgresPrimary
@@ -290,10 +290,43 @@ def test_a_thread_of_the_code_s_own_is_named_with_its_remedy(driver: Any, databa
 
 def test_a_connection_that_was_opened_before_is_no_pass(database: BarrierDatabase) -> None:
     """psycopg2's own types cannot be changed: what was open before is not seen, and the report says what to do."""
+    seen = Raw(lambda: psycopg.connect(database.libpq_url)).duplicate
     with closing(psycopg2.connect(database.libpq_url)) as before:
-        report = two_of(Raw(lambda: Lent(before)).duplicate, database)
+        unseen = Raw(lambda: Lent(before)).duplicate
+        reports = {
+            "": two_of(unseen, database),
+            "AB": asked("AB", unseen, unseen, database),
+            "A1": asked("A1", seen, unseen, database),
+            "B1": asked("B1", unseen, seen, database),
+            "A2": asked("A2", unseen, seen, database),
+        }
+    for schedule, report in reports.items():
+        assert report.verdict is Verdict.NOT_REACHED, (schedule, report.show())
+        assert "sent no statement that could be held" in report.reason
+        assert "a connection of psycopg2 that was opened before the race" in report.reason
+        assert "open it inside the party" in report.reason
+
+
+def asked(schedule: str, a: Callable[[], object], b: Callable[[], object], database: BarrierDatabase) -> RaceReport:
+    """A schedule that is played alone."""
+    replay.ask_for(schedule)
+    try:
+        return race(a=a, b=b, invariant="SELECT 1 WHERE 1 = 0", db=database).play()
+    finally:
+        replay.ask_for("")
+
+
+def test_a_file_that_was_opened_before_is_no_pass_and_what_layers_above_have_open_is_not_meant(
+    on_sqlite: BarrierDatabase,
+) -> None:
+    on_sqlite.engine.connect().close()  # its pool has one open
+    report = two_of(lambda: None, on_sqlite)
+    assert "sqlite3 that was opened before" not in report.reason
+    file = on_sqlite.sqlalchemy_url.database or ""
+    with closing(sqlite3.connect(file, check_same_thread=False)) as before:
+        report = two_of(Raw(lambda: Lent(before), "?").duplicate, on_sqlite)
     assert report.verdict is Verdict.NOT_REACHED
-    assert "opened inside the party" in report.reason
+    assert "a connection of sqlite3 that was opened before the race" in report.reason
 
 
 def test_a_connect_that_was_imported_by_name_is_no_pass(on_sqlite: BarrierDatabase) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from holdtrue.model import Dialect, Incident, TableRows
 from holdtrue.testing import promises
 from holdtrue.testing.adapters import listening
-from holdtrue.testing.adapters.reach import NOT_HELD
+from holdtrue.testing.adapters.reach import nothing_seen
 from holdtrue.testing.added_columns import with_added_columns
 from holdtrue.testing.barrier_databases import BarrierDatabase
 from holdtrue.testing.controls import Control
@@ -219,7 +219,7 @@ class FrozenIncident:
         if name in played.silent:
             raise BarrierFailed(
                 Verdict.NOT_REACHED,
-                f"run_{name.lower()} sent no statement that could be held: nothing was tested ({NOT_HELD})",
+                f"run_{name.lower()} {nothing_seen()}",
             )
         if control.content(self._tables()) == before:
             raise BarrierFailed(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from holdtrue.errors import Refused
 from holdtrue.testing import replay
 from holdtrue.testing.adapters import listening
-from holdtrue.testing.adapters.reach import NOT_HELD
+from holdtrue.testing.adapters.reach import nothing_seen
 from holdtrue.testing.barrier_databases import open_control
 from holdtrue.testing.blocking import Blocking
 from holdtrue.testing.controls import Control
@@ -68,7 +68,7 @@ class Race:
     @property
     def silence(self) -> str:
         """Why a party of which nothing was heard cannot be judged."""
-        return f"sent no statement that could be held: nothing was tested ({NOT_HELD})"
+        return nothing_seen()
 
     @property
     def forgotten(self) -> str:
@@ -101,7 +101,7 @@ class Race:
             if self.owns_control and self.control is not None:
                 self.control.close()
                 self.control, self._asks = None, None
-        if asked and all(one.schedule.name != asked for one in self._judged):
+        if asked and not self._idle() and all(one.schedule.name != asked for one in self._judged):
             return self._report(Verdict.NOT_REACHED, f"there is no schedule {asked}; play all to see their names")
         return report
 
@@ -115,7 +115,7 @@ class Race:
         failing = None if asked else self._fails_always()
         if failing is not None:
             return failing
-        idle = [role for role in self.works if role not in self._heard and not asked]
+        idle = self._idle()
         unchanged = next((one for one in self._judged if not one.changed), None)
         is_silence = idle and not any(one.changed for one in self._judged)  # else a memory of the process may be why
         if unchanged is not None and not is_silence:
@@ -127,6 +127,10 @@ class Race:
         if idle:
             return self._report(Verdict.NOT_REACHED, f"party {' and party '.join(idle)} {self.silence}")
         return None
+
+    def _idle(self) -> list[str]:
+        """The parties of which nothing was heard in all that was played."""
+        return [role for role in self.works if role not in self._heard] if self._most else []
 
     def _fails_always(self) -> RaceReport | None:
         """Which party failed wherever it stood in the series; one that is only refused later, or needs another, did not."""
@@ -155,6 +159,9 @@ class Race:
             for schedule in plan.schedules(tuple(self.works)):
                 if asked in ("", schedule.name) and (one := self.play_one(schedule)).verdict is not Verdict.HELD:
                     return self._report(one.verdict, one.reason)
+        idle = self._idle()
+        if idle:  # where one schedule is played alone, there was no series to hear them in
+            return self._report(Verdict.NOT_REACHED, f"party {' and party '.join(idle)} {self.silence}")
         swept = [one for one in self._judged if not isinstance(one.schedule.policy, Series)]
         if asked and self._judged:
             swept = self._judged

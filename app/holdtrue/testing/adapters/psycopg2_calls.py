@@ -9,6 +9,7 @@ from typing import Any
 
 from holdtrue.testing.adapters.calls import Calls, counted_by, unknown
 from holdtrue.testing.adapters.patching import patched
+from holdtrue.testing.adapters.reach import HELD
 from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.statements import Statement, classify
 
@@ -118,6 +119,7 @@ class Psycopg2Calls:
             def close(self) -> Any:
                 return adapter.closes(self, super().close)
 
+        setattr(Held, HELD, True)
         self._connections[base] = Held
         Held.__name__ = Held.__qualname__ = base.__name__
         return Held

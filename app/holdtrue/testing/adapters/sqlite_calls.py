@@ -11,6 +11,7 @@ from typing import Any
 
 from holdtrue.testing.adapters.calls import Calls, counted_by, unknown
 from holdtrue.testing.adapters.patching import patched
+from holdtrue.testing.adapters.reach import HELD
 from holdtrue.testing.adapters.urls import DATABASE, sqlite_file
 from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.statements import COMMIT, Statement, classify
@@ -122,6 +123,7 @@ class SqliteCalls:
             def close(self) -> Any:
                 return adapter.closes(self, super().close)
 
+        setattr(Held, HELD, True)
         self._connections[base] = self._connections[Held] = Held
         Held.__name__ = Held.__qualname__ = base.__name__
         return Held
