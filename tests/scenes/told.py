@@ -38,6 +38,7 @@ HOSTILE = (
     "\x1b[31mred\x07 \u202eolleh \ud800 \x00",
     "@everyone " + "long " * 2_000,
     "=cmd|'/c calc'!A1",
+    "> quoted :fire::tada: a:+1:b",
 )
 """Names and texts as somebody might choose them who means no good."""
 

@@ -20,6 +20,9 @@ TOKEN = "xoxb-of-the-stub"
 HOOK_PATH = "/services/T000/B000/secret-of-the-hook"
 _LIVE = re.compile(r"<[!@#]")
 _ENTITY = re.compile(r"&(?!amp;|lt;|gt;)")
+_CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+_PICTURE = re.compile(r":(?:[a-z0-9_+'-]*[a-z][a-z0-9_+'-]*|[+-]1|100):")
+_QUOTE = re.compile(r"^\s*&gt;", re.MULTILINE)
 _TAG = re.compile(r"<(https?://[^|>\s]+)\|([^<>]*)>")
 
 
@@ -84,6 +87,9 @@ def problems_of(payload: dict[str, Any]) -> list[str]:
             problems.append("a live mention")
         if _ENTITY.search(text) or re.search(r"[<>]", _TAG.sub("", text)):
             problems.append("an unescaped letter")
+        spoken = _CODE.sub("", _TAG.sub(r"\2", text))
+        if _PICTURE.search(spoken) or _QUOTE.search(spoken):
+            problems.append("a text that formats")
     return problems
 
 
@@ -271,6 +277,9 @@ class SlackStub:
         return None if hook else {"ok": True, "channel": channel, "ts": posted.ts}
 
     def _update(self, payload: dict[str, Any]) -> Any:
+        # Slack reads an edit as a person's typing unless told otherwise; a post it does not.
+        if (payload.get("parse"), payload.get("link_names")) != ("none", False):
+            self.problems.append("an edit that is parsed")
         if payload["channel"] in self.closed:
             return self.closed[payload["channel"]][0]
         found = next((one for one in self.messages if one.ts == payload["ts"]), None)

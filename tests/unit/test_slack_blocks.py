@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -143,6 +144,25 @@ def test_a_resolved_message_shows_no_rows_as_if_they_were_still_there() -> None:
 def test_a_link_to_anything_but_the_web_is_text() -> None:
     assert link("javascript:alert(1)", "x") == "x: javascript:alert(1)"
     assert link("https://a.test/?q=<1>|2&b", "l") == "<https://a.test/?q=%3C1%3E%7C2&amp;b|l>"
+
+
+@pytest.mark.parametrize(
+    "text", [":fire:", "paid:white_check_mark:", ":+1::skin-tone-2:", ":100:", "> quoted", "  > so"]
+)
+def test_a_text_shows_no_picture_and_quotes_nobody(text: str) -> None:
+    """A note that reads `resolved` with a green tick is a note, and looks like one."""
+    episode = replace(EPISODE, invariant=text, database=text, owner=text, acknowledged_by=text)
+    one = parcel(
+        episode=episode, detail=text, description=text, health_sentence=text, links=((text, "https://a.test"),)
+    )
+    for content in (main_message(one), reply(one)):
+        assert problems_of({"text": content.text, "blocks": list(content.blocks)}) == []
+
+
+@pytest.mark.parametrize("text", ["12:30:00Z", "ratio 3:100 of 5:7:9", "a: b: c", "x > y", "urn::x", "http://a:80/b"])
+def test_an_ordinary_text_stays_letter_by_letter(text: str) -> None:
+    """What is shown can be copied."""
+    assert html.unescape(fitted(text, 200)) == text
 
 
 def test_code_cannot_be_left_and_control_letters_are_seen() -> None:

@@ -166,7 +166,8 @@ class SlackBot:
         return Delivered(self._post(parcel, whole), note)
 
     def _edit(self, parcel: Parcel | None, thread: Thread, content: Content) -> Delivered:
-        target = {"channel": thread.channel, "ts": thread.reference, "link_names": False}
+        # Unlike a post, an edit is parsed as a person's typing unless it says otherwise.
+        target = {"channel": thread.channel, "ts": thread.reference, "parse": "none", "link_names": False}
         self._call("chat.update", parcel, content, target)
         return Delivered(thread)
 

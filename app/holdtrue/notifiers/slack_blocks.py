@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdtrue.model import Event, Mark, Parcel, Reason, Sample, show_moment
-from holdtrue.notifiers.slack_texts import escape, fitted, link, plain
+from holdtrue.notifiers.slack_texts import escape, fitted, link, plain, unpictured
 from holdtrue.notifiers.wording import (
     facts,
     foot,
@@ -147,7 +147,7 @@ def header(text: str) -> Block:
 
 
 def _plain_cut(text: str, limit: int) -> str:
-    cut = escape(literal(text))
+    cut = unpictured(escape(literal(text)))
     return cut if len(cut) <= limit else fitted(text, limit)
 
 

@@ -15,6 +15,9 @@ _TAG = 7
 _TICK = "ˋ"  # noqa: RUF001 - a look-alike that ends no code block
 _MARKS = {"*": "∗", "~": "∼", "`": _TICK}  # noqa: RUF001 - look-alikes that Slack does not read as formatting
 _EDGE = re.compile(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_PICTURE = re.compile(r":(?=([\w+'-]{1,100}):)")
+_PICTURES_WITHOUT_A_LETTER = {"+1", "-1", "100", "1234"}
+_QUOTE = re.compile(r"\A(\s*)&gt;")
 _LOW_LINE = "＿"  # noqa: RUF001 - the same
 
 
@@ -30,7 +33,20 @@ def plain(text: str) -> str:
     An underscore inside a word formats nothing, so that names stay as they are and can be copied.
     """
     shown = _EDGE.sub(_LOW_LINE, literal(text))
-    return escape("".join(_MARKS.get(letter, letter) for letter in shown))
+    made = unpictured(escape("".join(_MARKS.get(letter, letter) for letter in shown)))
+    # At the beginning of a line Slack quotes by the entity too.
+    return _QUOTE.sub(rf"\1{_WORD_JOINER}&gt;", made)
+
+
+def unpictured(text: str) -> str:
+    """``text`` without a ``:name:`` that Slack could show as a picture; a time of day is none and stays as it is."""
+    return _PICTURE.sub(_spoken, text)
+
+
+def _spoken(found: re.Match[str]) -> str:
+    name = found[1]
+    shows = name in _PICTURES_WITHOUT_A_LETTER or any(letter.isalpha() for letter in name)
+    return f":{_WORD_JOINER}" if shows else ":"
 
 
 def code(text: str) -> str:
