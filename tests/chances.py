@@ -49,6 +49,7 @@ class Step:
     definition: str
     kind: RunKind
     act: str = ""
+    rejoined: int = 0
 
 
 policies = st.builds(
@@ -65,15 +66,17 @@ def steps(draw: st.DrawFn) -> Step:
     outcome = draw(st.sampled_from([None, None, *Outcome, Outcome.VIOLATED, Outcome.HELD]))
     violated = outcome is Outcome.VIOLATED
     counted = draw(st.integers(1, 9)) if violated else 0
+    new = draw(st.integers(0, counted))
     return Step(
         minutes=draw(st.sampled_from([1, 15, 15, 40, 200])),
         outcome=outcome,
         counted=counted,
-        new=draw(st.integers(0, counted)),
+        new=new,
         complete=not violated or draw(st.booleans()),
         definition=draw(st.sampled_from(["d1", "d1", "d2"])),
         kind=draw(st.sampled_from([RunKind.SCHEDULED, RunKind.SCHEDULED, RunKind.ASKED])),
         act=draw(st.sampled_from(["", "ack", "ack", "unack"])) if outcome is None else "",
+        rejoined=draw(st.integers(0, counted - new)),
     )
 
 
@@ -189,6 +192,7 @@ def play(
                 id=number + 1,
                 counted=step.counted,
                 new=step.new,
+                rejoined=step.rejoined,
                 complete=step.complete,
                 failure=LOST if step.outcome is Outcome.ERRORED or not step.complete else None,
                 position=Position("r1", now, freshness_proven=True),

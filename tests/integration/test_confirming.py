@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdtrue.alerting import review
+from holdtrue.alerting import acknowledge, review
 from holdtrue.model import AlertState, Ending, Mark, Outcome, Run, RunKind
 from scenes.monitored import RULE, MonitoredFile
 
@@ -132,3 +132,36 @@ def test_a_run_asked_for_too_soon_is_no_first_reading_of_what_it_found(house: Mo
     ask(house)
     assert confirm(house).again is None
     assert told(house) == ["confirming"]
+
+
+def have(house: MonitoredFile) -> None:
+    """Alice acknowledges the open alert."""
+    (alert, *_) = house.store.alerts.list()
+    house.store.alerts.step(alert.id, lambda one, now: acknowledge(one, "alice", "", now), ("oncall",), "alice", "ack")
+
+
+def test_a_key_of_an_earlier_alert_that_both_readings_counted_ends_an_acknowledgement(house: MonitoredFile) -> None:
+    """Semantics 5.2, 7.4: new keys are not all that may join."""
+    house.settle("a", 2)
+    house.look_later()
+    confirm(house)
+    house.execute("DELETE FROM refunds")
+    house.look_later()
+    for dispute in ("b", "c", "d"):
+        house.settle(dispute, 2)
+    house.look_later()
+    confirm(house)
+    have(house)
+    house.execute("DELETE FROM refunds WHERE dispute_id = 'c'")
+    house.look_later()
+    house.settle("c", 2)
+    house.look_later()
+    assert told(house) == ["confirming", "reopened", "acknowledged"]
+    house.settle("a", 2)
+    house.look_later()
+    assert told(house)[-1] == "confirming"
+    confirm(house)
+    assert told(house)[-1] == "worsened"
+    (alert, *_) = house.store.alerts.list()
+    assert alert.acknowledged_at is None
+    assert house.store.alerts.get(alert.id).events[-1].detail == "1 joined after alice acknowledged"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from holdtrue.alerting import acknowledge
 from holdtrue.model import (
     AlertState,
     FailureReason,
@@ -152,3 +153,22 @@ def test_a_changed_secret_makes_every_present_key_known_and_says_so(house: Monit
     run = house.look_later()
     assert (run.new, run.known, run.fixed) == (0, 1, 0)
     assert "secret" in run.rebaselined
+
+
+def test_a_key_of_an_earlier_alert_ends_an_acknowledgement_when_it_comes_back(house: MonitoredFile) -> None:
+    """Semantics 7.4: key, episode and acknowledgement meet in the run that sees it."""
+    house.settle("1", 2)
+    house.look()
+    house.execute("DELETE FROM refunds")
+    house.look_later()
+    for dispute in ("10", "11", "12", "13"):
+        house.settle(dispute, 2)
+    house.look_later()
+    (alert, *_) = house.store.alerts.list()
+    house.store.alerts.step(alert.id, lambda one, now: acknowledge(one, "alice", "", now), ("oncall",), "alice", "ack")
+    house.settle("1", 2)
+    run = house.look_later()
+    assert (run.counted, run.new, run.came_back) == (5, 0, 1)
+    seen = house.store.alerts.get(alert.id)
+    assert [one.name for one in seen.events] == ["reopened", "acknowledged", "worsened"]
+    assert seen.episode.acknowledged_at is None

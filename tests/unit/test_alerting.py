@@ -137,7 +137,7 @@ def test_new_keys_are_gathered_and_told_once_per_worsen_every() -> None:
     assert story.told == [Reason.FIRED]
     story.violated(11, new=1)
     assert story.told == [Reason.FIRED, Reason.WORSENED]
-    assert story.events[-1].detail == "4 new since the last message"
+    assert story.events[-1].detail == "4 joined since the last message"
     story.violated(12, new=1)
     assert story.told == [Reason.FIRED, Reason.WORSENED]
 

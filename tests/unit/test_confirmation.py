@@ -211,7 +211,7 @@ def test_a_new_key_that_joins_an_acknowledged_alert_is_told_when_it_is_counted_a
     assert story.alert.acknowledged_by == "ann"
     second(story, Outcome.VIOLATED, 2, again=2, again_new=1)
     assert story.told == [Reason.FIRED, Reason.WORSENED]
-    assert story.events[-1].detail == "1 new after ann acknowledged"
+    assert story.events[-1].detail == "1 joined after ann acknowledged"
 
 
 def test_growth_that_nobody_could_confirm_is_told_unconfirmed() -> None:
@@ -223,7 +223,7 @@ def test_growth_that_nobody_could_confirm_is_told_unconfirmed() -> None:
     story.wait(first.until - story.now)
     assert story.told == [Reason.FIRED, Reason.WORSENED]
     assert story.events[-1].marks == (Mark.UNCONFIRMED,)
-    assert "from 1 to 4, 3 new" in story.events[-1].detail
+    assert "from 1 to 4, 3 joined" in story.events[-1].detail
     assert story.wait(timedelta(0)) is None
 
 

@@ -74,14 +74,18 @@ def test_after_the_silences_people_know_what_fires_and_await_no_end(
 
 
 @given(histories, policies)
-def test_an_acknowledgement_ends_by_a_new_key_a_person_or_the_end(history: list[Step], policy: Policy) -> None:
+def test_an_acknowledgement_ends_by_a_key_that_joins_a_person_or_the_end(history: list[Step], policy: Policy) -> None:
     """Semantics 7.4: and while it lasts, nobody is reminded."""
     for moment in play(history, policy):
         before, after = moment.before.alert, moment.after.alert
         if before is None or before.acknowledged_at is None:
             continue
         assert Reason.REMINDER not in [one.reason for one in moment.events if moment.after.unchecked is None]
-        joined = moment.run is not None and moment.run.outcome is Outcome.VIOLATED and moment.run.new > 0
+        joined = (
+            moment.run is not None
+            and moment.run.outcome is Outcome.VIOLATED
+            and moment.run.new + moment.run.rejoined > 0
+        )
         if joined:
             assert after is not None
             assert after.acknowledged_at is None

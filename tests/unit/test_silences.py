@@ -203,7 +203,7 @@ def test_a_new_key_ends_it_and_is_told_at_once() -> None:
     assert history.told[-1] is Reason.ACKNOWLEDGED
     history.violated(2, new=1)
     assert history.told[-1] is Reason.WORSENED
-    assert history.events[-1].detail == "1 new after alice acknowledged"
+    assert history.events[-1].detail == "1 joined after alice acknowledged"
     assert (history.alert.acknowledged_by, history.alert.acknowledged_at, history.alert.note) == ("", None, "")
 
 

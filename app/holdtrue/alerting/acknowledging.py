@@ -12,7 +12,7 @@ NOTE_LIMIT = 1000
 
 
 def acknowledge(episode: Episode, by: str, note: str, now: datetime) -> Change:
-    """Somebody has it: no reminders, and ``worsened`` at once when a new key joins (semantics 7.4).
+    """Somebody has it: no reminders, and ``worsened`` at once when a key joins (semantics 7.4).
 
     It ends with the episode, or by that ``worsened``. What was gathered until now is acknowledged too: telling counts anew.
 

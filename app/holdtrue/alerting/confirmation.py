@@ -67,7 +67,7 @@ def begin(steps: Steps, run: Run, invariant: Invariant, now: datetime, *, found:
         since=run.started_at,
         until=following + invariant.timeout + GRACE,
         count=run.counted,
-        new=run.new,
+        new=run.new + run.rejoined,
         due_at=due,
     )
     when = (

@@ -126,7 +126,7 @@ def _count(steps: Steps, run: Run, invariant: Invariant) -> Steps:
     episode = steps.episode
     lower = not run.complete and run.counted < episode.count
     count = episode.count if lower else run.counted
-    new = _new(run, invariant) if invariant.confirm is None else run.again_new
+    new = _joined(run, invariant) if invariant.confirm is None else run.again_new
     return steps.become(
         last_run=_run_of(run),
         count=count,
@@ -138,9 +138,9 @@ def _count(steps: Steps, run: Run, invariant: Invariant) -> Steps:
     )
 
 
-def _new(run: Run, invariant: Invariant) -> int:
-    """The run's new keys; without a key novelty owes no message (semantics 4.2)."""
-    return run.new if invariant.key and invariant.returns is Returns.ROWS else 0
+def _joined(run: Run, invariant: Invariant) -> int:
+    """The run's keys that the episode did not have yet; without a key novelty owes no message (semantics 4.2)."""
+    return run.new + run.rejoined if invariant.key and invariant.returns is Returns.ROWS else 0
 
 
 def _maybe_fire(steps: Steps, run: Run, invariant: Invariant, now: datetime) -> tuple[Change, str]:
@@ -223,7 +223,7 @@ def _maybe_worsen(steps: Steps, run: Run, invariant: Invariant, now: datetime) -
     if reading is not None:
         detail = "what had grown was not counted a second time"
         steps = steps.become(confirming=None).step("transient", now, detail=detail, run=_run_of(run))
-    alone = steps.become(new_since_told=episode.new_since_told + _new(run, invariant))
+    alone = steps.become(new_since_told=episode.new_since_told + _joined(run, invariant))
     if _worse(alone, run, invariant, now, count=episode.count) is None:
         return steps.change(), "still violated"
     return begin(steps, run, invariant, now, found=_found(run)).change(), "confirming"
@@ -233,7 +233,7 @@ def _worse(steps: Steps, run: Run, invariant: Invariant, now: datetime, *, count
     """What is owed because it worsened, ``count`` being what is held against the last message; None if nothing is."""
     episode = steps.episode
     if episode.acknowledged_at is not None and episode.new_since_told:
-        detail = f"{episode.new_since_told} new after {episode.acknowledged_by} acknowledged"
+        detail = f"{episode.new_since_told} joined after {episode.acknowledged_by} acknowledged"
         steps = steps.become(acknowledged_by="", acknowledged_at=None, note="")
         return steps.tell(
             Reason.WORSENED, now, detail=detail, run=_run_of(run)
@@ -244,7 +244,7 @@ def _worse(steps: Steps, run: Run, invariant: Invariant, now: datetime, *, count
         told = steps.tell(Reason.WORSENED, now, detail=detail, run=_run_of(run), marks=_marks(run))
         return told.change(), "worsened: doubled"
     if gathered_are_due(episode, invariant, now):
-        return tell_gathered(steps, now, _run_of(run)).change(), "worsened: new keys"
+        return tell_gathered(steps, now, _run_of(run)).change(), "worsened: keys that joined"
     return None
 
 
@@ -255,7 +255,7 @@ def worsen_unconfirmed(steps: Steps, now: datetime) -> Steps:
     grown = (
         f"from {episode.told_count} to {first.count}" if first.count != episode.told_count else f"{first.count} counted"
     )
-    news = f", {first.new} new" if first.new else ""
+    news = f", {first.new} joined" if first.new else ""
     told = steps.become(confirming=None, acknowledged_by="", acknowledged_at=None)
     return told.tell(
         Reason.WORSENED, now, detail=f"{grown}{news}; {NOT_LOOKED}", run=first.run, marks=(Mark.UNCONFIRMED,)
@@ -263,16 +263,16 @@ def worsen_unconfirmed(steps: Steps, now: datetime) -> Steps:
 
 
 def gathered_are_due(episode: Episode, invariant: Invariant, now: datetime) -> bool:
-    """Whether new keys were gathered and the last message is ``worsen_every`` old."""
+    """Whether keys that joined were gathered and the last message is ``worsen_every`` old."""
     if not episode.new_since_told or episode.told_at is None or episode.state is not AlertState.FIRING:
         return False
     return now - episode.told_at >= invariant.policy.worsen_every
 
 
 def tell_gathered(steps: Steps, now: datetime, run: int | None) -> Steps:
-    """Owe one message for all new keys since the last."""
+    """Owe one message for all keys that joined since the last."""
     return steps.tell(
-        Reason.WORSENED, now, detail=f"{steps.episode.new_since_told} new since the last message", run=run
+        Reason.WORSENED, now, detail=f"{steps.episode.new_since_told} joined since the last message", run=run
     )
 
 

@@ -28,7 +28,7 @@ from holdtrue.model import (
 def review(situation: Situation, invariant: Invariant, now: datetime) -> Decision | None:
     """What has become due by time alone; None if nothing has.
 
-    That is staleness, ``unchecked``, reminders, gathered new keys, ends that are near, and first readings that
+    That is staleness, ``unchecked``, reminders, gathered keys, ends that are near, and first readings that
     nobody could confirm in time. Time alone never ends an episode: only a good run does (semantics 0).
     """
     standing = at(situation.standing, invariant, now)
@@ -45,7 +45,7 @@ def review(situation: Situation, invariant: Invariant, now: datetime) -> Decisio
             why.append(Mark.UNCONFIRMED.value)
         elif gathered_are_due(episode, invariant, now):
             changes.append(tell_gathered(Steps(episode), now, episode.last_run).change())
-            why.append("worsened: new keys")
+            why.append("worsened: keys that joined")
         elif _reminder_is_due(episode, invariant, now):
             changes.append(_remind(episode, standing, now))
             why.append(Reason.REMINDER.value)

@@ -68,7 +68,7 @@ def ack(  # noqa: PLR0917  typer makes options of them
     url: UrlOption = None,
     format_: FormatOption = Format.TEXT,
 ) -> None:
-    """Say that you have an alert: no reminders until it ends or a new key joins. Exit code: 0 done, 2 if it has ended."""
+    """Say that you have an alert: no reminders until it ends or a key joins. Exit code: 0 done, 2 if it has ended."""
     with open_acting(config, url) as acting:
         report = acting.acknowledge(find_alert(acting.reading, alert), note, by)
     _say_whose(report, format_)

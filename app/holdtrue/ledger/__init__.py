@@ -6,7 +6,7 @@ from holdtrue.ledger.dispositions import NOTHING_BEFORE, Clock, Dispositions, Pa
 from holdtrue.ledger.healing import Healing, healing
 from holdtrue.ledger.judgement import Judgement, judge
 from holdtrue.ledger.keys import KeyHasher, canonical, rank
-from holdtrue.ledger.readings import Again, counted_again
+from holdtrue.ledger.readings import Again, counted_again, rejoined
 from holdtrue.ledger.suspicion import Suspicion, suspicion
 from holdtrue.ledger.tally import KEY_LIMIT, NULL_SENTENCE, SAMPLE_SIZE, Tally
 
@@ -33,6 +33,7 @@ __all__ = [
     "healing",
     "judge",
     "rank",
+    "rejoined",
     "suspicion",
     "why_not",
     "why_other_hashes",

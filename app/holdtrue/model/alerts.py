@@ -120,8 +120,9 @@ class Standing:
 class Confirming:
     """A first reading that waits for a second one before anybody is told (semantics 5.2).
 
-    ``run`` is the first run, ``since`` when it looked, ``count`` and ``new`` what it found. ``due_at`` is when the confirming
-    run is wanted, None where the next scheduled run is the second reading; from ``until`` on the first reading is told alone.
+    ``run`` is the first run, ``since`` when it looked, ``count`` what it found, and ``new`` how many keys of it joined.
+    ``due_at`` is when the confirming run is wanted, None where the next scheduled run is the second reading; from ``until``
+    on the first reading is told alone.
     """
 
     run: int | None

@@ -257,7 +257,8 @@ class Run:
     "at least" (semantics 3.4). ``duration`` is the whole run, ``statement`` the time the server worked on the text.
     ``confirms`` is the run that this one is the second reading of. ``again`` counts its keys that the good run before it had
     counted too, None where nobody wants that or keys cannot be compared;
-    ``again_new`` those of them that were new since the last message.
+    ``again_new`` those of them that joined the alert since the last message. ``rejoined`` counts its keys that an earlier
+    episode knew and the open one did not yet: it is there to decide on, and the store keeps none of it.
     ``suspicious`` says why the count may speak of the text rather than of the data; empty if nothing does.
     """
 
@@ -295,6 +296,7 @@ class Run:
     confirms: int | None = None
     again: int | None = None
     again_new: int = 0
+    rejoined: int = 0
 
     @property
     def good(self) -> bool:

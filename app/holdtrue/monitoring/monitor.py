@@ -118,7 +118,7 @@ class Monitor:
         looked = self._look(claim, invariant, before, timezone=database.timezone, now=started_at, former=former)
         duration = timedelta(seconds=time.monotonic() - started)
         run = self._as_run(claim, looked, started_at, duration, before.newest_good)
-        run = _counted_again(_marked(run, invariant, before), invariant, looked, before)
+        run = _joining(_marked(run, invariant, before), invariant, looked, before)
         if claim.database != CANARY_NAME:  # it is left out of every count (semantics 7.7)
             self._observer.run_ended(claim.database, run.outcome, duration)
             if claim.missed:
@@ -319,14 +319,27 @@ def _first_replica(claim: Claim, before: Before) -> str:
     return before.newest_good.replica if confirms and before.newest_good is not None else ""
 
 
-def _counted_again(run: Run, invariant: Invariant, looked: _Looked, before: Before) -> Run:
-    """The run, with how many of its keys the first reading, or the good run before it, had counted too (semantics 5.2)."""
-    if invariant.confirm is None or not run.good or looked.examined is None:
+def _joining(run: Run, invariant: Invariant, looked: _Looked, before: Before) -> Run:
+    """The run, with how many of its keys join the open episode (semantics 7.4).
+
+    With ``confirm`` also how many the first reading, or the good run before it, had counted too (semantics 5.2).
+    """
+    if not run.good or looked.examined is None:
         return run
     alert = before.alert
-    told_at = alert.told_at if alert is not None else None
-    since = alert.confirming.since if alert is not None and alert.confirming is not None else None
-    again = ledger.counted_again(before.ledger, looked.examined.tallied, looked.comparison, told_at, since)
+    since = alert.opened_at if alert is not None else None
+    run = replace(run, rejoined=ledger.rejoined(before.ledger, looked.comparison, since))
+    if invariant.confirm is None:
+        return run
+    first = alert.confirming if alert is not None else None
+    again = ledger.counted_again(
+        before.ledger,
+        looked.examined.tallied,
+        looked.comparison,
+        alert.told_at if alert is not None else None,
+        first.since if first is not None else None,
+        joined=first.new if first is not None else 0,
+    )
     return replace(run, again=again.keys, again_new=again.new)
 
 
