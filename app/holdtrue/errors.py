@@ -53,10 +53,10 @@ class Refused(HoldtrueError):
 class CatalogRefused(Refused):
     """Invariants or ``holdtrue.yaml`` are wrong; ``problems`` lists all of them, with their places."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], *, remedy: str = "run `holdtrue check`") -> None:
         """Carry every problem found."""
         count = len(problems)
-        super().__init__(f"{count} problem{'s' if count != 1 else ''} in the catalog", remedy="run `holdtrue check`")
+        super().__init__(f"{count} problem{'s' if count != 1 else ''} in the catalog", remedy=remedy)
         self.problems = tuple(problems)
 
 

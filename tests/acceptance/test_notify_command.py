@@ -106,4 +106,5 @@ def test_a_name_or_a_secret_that_is_not_there_ends_with_2(tmp_path: Path) -> Non
     assert "hooks" in unknown.stderr
     secret = holdtrue("notify", "test", "hooks", cwd=tmp_path, env={})
     assert secret.returncode == 2
-    assert "SIGN" in secret.stderr
+    said = "error: `secret` of notifier 'hooks' cannot be read: the environment variable SIGN is not set"
+    assert re.search(rf"^holdtrue\.yaml:1:\d+: {re.escape(said)}$", secret.stderr, re.MULTILINE)

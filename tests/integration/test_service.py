@@ -12,7 +12,7 @@ import pytest
 
 from holdtrue.bootstrap.building import build
 from holdtrue.bootstrap.service import Service
-from holdtrue.errors import SettingsRefused, StoreNotShareable
+from holdtrue.errors import CatalogRefused, StoreNotShareable
 from holdtrue.settings import load_settings
 from holdtrue.store import Store, open_store
 from servers.service import LEDGER_SECRET, until
@@ -29,6 +29,7 @@ NOTIFIER = """
 notifiers:
   oncall: {kind: slack, channel: "#on-call", token: "${SLACK_TOKEN}"}
 """
+LOCAL = '{kind: webhook, url: "https://127.0.0.1/", secret: "${KNOWN}"}'
 RULE = "  - {{name: {name}, database: {database}, interval: {every}, timeout: 5s, key: [id], sql: '{sql}'}}\n"
 NEVER = "SELECT id FROM t WHERE id < 0"
 
@@ -121,17 +122,29 @@ def test_a_catalog_whose_secret_is_missing_is_refused_whole(folder: Folder) -> N
 
 
 def test_a_first_catalog_whose_secret_is_missing_ends_the_start(folder: Folder) -> None:
-    """Semantics 1.3: exit 2 with none stored."""
-    folder.write(("rule", "shop", NEVER), more=NOTIFIER)
-    service = folder.build()
+    """Semantics 1.3: exit 2 with none stored. All that is missing is said at once, with its place."""
+    more = NOTIFIER + '  hooks: {kind: webhook, url: "https://${HOST}/${PATH_OF_IT}", secret: "${file:/nowhere/key}"}\n'
+    folder.write(("rule", "shop", NEVER), more=f"{more}  local: {LOCAL}\n")
+    service = folder.build(KNOWN="signs")
     try:
-        with pytest.raises(SettingsRefused, match="SLACK_TOKEN"):
+        with pytest.raises(CatalogRefused) as refused:
             service.start()
     finally:
         service.stop_working()
         service.close()
     with closing(folder.store()) as store:
         assert (store.catalogs.number(), store.reads.instances()) == (0, ())
+    lines = (folder.place / "holdtrue.yaml").read_text().splitlines()
+    said = [(lines[one.place.line - 1].split(":")[0].strip(), one.message) for one in refused.value.problems]
+    assert said == [
+        ("oncall", "`token` of notifier 'oncall' cannot be read: the environment variable SLACK_TOKEN is not set"),
+        ("hooks", "`url` of notifier 'hooks' cannot be read: the environment variable HOST is not set"),
+        ("hooks", "`url` of notifier 'hooks' cannot be read: the environment variable PATH_OF_IT is not set"),
+        ("hooks", "`secret` of notifier 'hooks' cannot be read: the file /nowhere/key cannot be read"),
+        ("local", "the `url` of notifier 'local' is an internal address; `allow_internal: true` allows it"),
+    ]
+    assert refused.value.remedy == "set what they name, as this process sees its environment"
+    assert {one.place.file for one in refused.value.problems} == {"holdtrue.yaml"}
 
 
 def test_an_instance_without_the_secret_claims_nothing_and_goes_on_once_the_catalog_needs_none(folder: Folder) -> None:

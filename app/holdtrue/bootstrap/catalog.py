@@ -30,7 +30,7 @@ class Prepares(Protocol):
         """Make all that this catalog needs; what is given back puts it to work under a generation, and cannot fail.
 
         Raises:
-            SettingsRefused: something that it needs is not there, such as a notifier's secret.
+            CatalogRefused: something that it needs is not there, such as a notifier's secret.
         """
         ...
 

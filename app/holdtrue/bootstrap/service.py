@@ -21,7 +21,7 @@ from holdtrue.errors import NotFound, StoreError
 from holdtrue.metrics import Counters
 from holdtrue.model import Catalog, Ticket
 from holdtrue.monitoring import Recorder, StoreClock
-from holdtrue.notifiers import Alertmanager, Notifier, build_notifier, build_state_keeper
+from holdtrue.notifiers import Alertmanager, Notifier, ready
 from holdtrue.promotion import Rehearsal, Wanted
 from holdtrue.promotion import preview as preview_ticket
 from holdtrue.promotion import promote as promote_ticket
@@ -182,10 +182,9 @@ class Notifiers:
         """Build the catalog's notifiers, and put none of them to work yet.
 
         Raises:
-            SettingsRefused: a secret is missing.
+            CatalogRefused: secrets are missing; it lists all of them.
         """
-        messengers = {one.name: build_notifier(one, self._environ) for one in catalog.config.messengers}
-        return messengers, tuple(build_state_keeper(one, self._environ) for one in catalog.config.state_keepers)
+        return ready(catalog.config.notifiers, self._environ)
 
     def adopt(self, built: tuple[Mapping[str, Notifier], tuple[Alertmanager, ...]]) -> None:
         """Tell people by these from now on."""

@@ -9,7 +9,7 @@ from holdtrue.catalog.nodes import TEXT_LIMIT
 from holdtrue.catalog.packages import package_for
 from holdtrue.catalog.rules import ended_waivers
 from holdtrue.catalog.schema import json_schema
-from holdtrue.catalog.secrets import resolve_secret
+from holdtrue.catalog.secrets import missing_of, resolve_secret
 from holdtrue.catalog.shapes import nearest
 from holdtrue.catalog.sql import Inspection, SqlProblem, inspect_sql
 
@@ -31,6 +31,7 @@ __all__ = [
     "is_catalog_file",
     "json_schema",
     "load_catalog",
+    "missing_of",
     "nearest",
     "package_for",
     "read_config",

@@ -265,7 +265,7 @@ def notifier_config(name: str, fields: Fields, problems: list[Problem]) -> Notif
     options: list[tuple[str, Option]] = [
         (key, value) for key, value in sorted(fields.values.items(), key=lambda item: item[0]) if key != "kind"
     ]
-    return NotifierConfig(name, kind, tuple(options))
+    return NotifierConfig(name, kind, tuple(options), fields.node.place)
 
 
 def _check_slack(fields: Fields, problems: list[Problem]) -> None:

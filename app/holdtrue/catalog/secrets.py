@@ -73,19 +73,30 @@ def resolve_secret(secret: Secret, environ: Mapping[str, str]) -> str:
     Raises:
         SettingsRefused: a variable is not set or a file cannot be read; it names them, never their values.
     """
+    return REFERENCE.sub(lambda match: _read(match, environ), secret.template)
 
-    def replaced(match: re.Match[str]) -> str:
-        variable, path = match.groups()
-        if variable is not None:
-            value = environ.get(variable)
-            if value is None:
-                raise SettingsRefused(f"the environment variable {variable} is not set", remedy=f"set {variable}")
-            return value
+
+def missing_of(secret: Secret, environ: Mapping[str, str]) -> list[str]:
+    """What of its references cannot be read now, each once; they are named, never their values."""
+    found: list[str] = []
+    for match in REFERENCE.finditer(secret.template):
         try:
-            return Path(path).read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
-        except (OSError, ValueError) as problem:
-            # The cause is a path and an errno; a decoding error would carry the content, so it is not chained.
-            cause = problem if isinstance(problem, OSError) else None
-            raise SettingsRefused(f"the file {path} cannot be read", remedy="holdtrue.yaml names it") from cause
+            _read(match, environ)
+        except SettingsRefused as refused:
+            found.append(refused.message)
+    return list(dict.fromkeys(found))
 
-    return REFERENCE.sub(replaced, secret.template)
+
+def _read(match: re.Match[str], environ: Mapping[str, str]) -> str:
+    variable, path = match.groups()
+    if variable is not None:
+        value = environ.get(variable)
+        if value is None:
+            raise SettingsRefused(f"the environment variable {variable} is not set", remedy=f"set {variable}")
+        return value
+    try:
+        return Path(path).read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+    except (OSError, ValueError) as problem:
+        # The cause is a path and an errno; a decoding error would carry the content, so it is not chained.
+        cause = problem if isinstance(problem, OSError) else None
+        raise SettingsRefused(f"the file {path} cannot be read", remedy="holdtrue.yaml names it") from cause

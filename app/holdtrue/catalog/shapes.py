@@ -279,7 +279,7 @@ class Confidential:
         if message:
             problems.append(Problem(node.place, message))
             return INVALID
-        return Secret(node.text)
+        return Secret(node.text, node.place)
 
     def _wrong(self, text: str) -> str:
         rest = REFERENCE.sub("", text)

@@ -14,7 +14,7 @@ from holdtrue.cli.options import ConfigOption
 from holdtrue.cli.quiet import no_log
 from holdtrue.cli.terminal import complain, say, visible
 from holdtrue.errors import NotFound
-from holdtrue.notifiers import Trial, build_notifier, build_state_keeper, limits_of, try_cluster, try_notifier
+from holdtrue.notifiers import limits_of, ready, try_cluster, try_notifier
 from holdtrue.settings import environment, load_settings
 
 
@@ -60,11 +60,8 @@ def try_one(
         raise NotFound(f"holdtrue.yaml names no notifier {name!r}", remedy=f"its notifiers: {named}")
     now = datetime.now(UTC)
     with no_log():
-        trial: Trial
-        if wanted.carries_state:
-            trial = try_cluster(build_state_keeper(wanted, environ), now)
-        else:
-            trial = try_notifier(build_notifier(wanted, environ), now)
+        messengers, clusters = ready([wanted], environ)
+        trial = try_cluster(clusters[0], now) if wanted.carries_state else try_notifier(messengers[name], now)
     if trial.problem:
         complain(f"{visible(name)} ({wanted.kind}): not told: {visible(trial.problem)}")
         raise typer.Exit(ExitCode.FAILED)

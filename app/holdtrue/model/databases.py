@@ -8,15 +8,19 @@ from enum import StrEnum
 
 from holdtrue.model.canary import Canary
 from holdtrue.model.invariants import Invariant
-from holdtrue.model.problems import Problem
+from holdtrue.model.problems import Place, Problem
 from holdtrue.model.routes import Route
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A text with ``${ENV}`` or ``${file:/path}`` in it, resolved at each use and never printed (semantics 1.7)."""
+    """A text with ``${ENV}`` or ``${file:/path}`` in it, resolved at each use and never printed (semantics 1.7).
+
+    ``place`` is where it is written, and no part of what it is.
+    """
 
     template: str = field(repr=False)
+    place: Place | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         """Never the text."""
@@ -86,11 +90,12 @@ STATE_KINDS = frozenset({"alertmanager"})
 
 @dataclass(frozen=True, slots=True)
 class NotifierConfig:
-    """A configured way to tell people; ``options`` are the kind's own."""
+    """A configured way to tell people; ``options`` are the kind's own, ``place`` where it is written."""
 
     name: str
     kind: str
     options: tuple[tuple[str, Option], ...] = ()
+    place: Place | None = field(default=None, compare=False, repr=False)
 
     def option(self, key: str) -> Option | None:
         """The option's value, or None."""

@@ -7,6 +7,7 @@ from holdtrue.notifiers.kinds import KINDS, STATE_KEEPERS, build_notifier, build
 from holdtrue.notifiers.limits import limits_of
 from holdtrue.notifiers.notifier import MAY_HAVE_ARRIVED, Gathering, Notifier, OutageTeller
 from holdtrue.notifiers.outages import Outage
+from holdtrue.notifiers.readiness import ready
 from holdtrue.notifiers.trial import Trial, try_cluster, try_notifier
 from holdtrue.notifiers.webhook_body import body_schema
 
@@ -34,6 +35,7 @@ __all__ = [
     "limits_of",
     "of_database",
     "of_episode",
+    "ready",
     "silence",
     "try_cluster",
     "try_notifier",
