@@ -76,11 +76,27 @@ def test_many_alerts_are_one_body_with_each_as_it_would_be_alone() -> None:
 
 def test_the_key_is_the_episode_the_number_and_the_notifier(hook: HookStub) -> None:
     """Semantics 7.3: equal for each attempt, different for every other message."""
+    opened = f"{EPISODE.opened_at.timestamp():.6f}"
     hook.answers.append(Reply(500, after=True))
     for name in ("told", "told", "other"):
         webhook_of(hook, name).deliver(parcel(notifier=name))
     webhook_of(hook).deliver(parcel(RESOLVED, Reason.RESOLVED))
-    assert [post.body["key"] for post in hook.posts] == ["12-1-told", "12-1-told", "12-1-other", "12-2-told"]
+    assert [post.body["key"] for post in hook.posts] == [
+        f"12-{opened}-1-told",
+        f"12-{opened}-1-told",
+        f"12-{opened}-1-other",
+        f"12-{opened}-2-told",
+    ]
+
+
+def test_two_stores_share_no_key(hook: HookStub) -> None:
+    """Both begin with alert 1: a receiver that acts once for each key, as it is told to, must not take one for the other."""
+    later = replace(EPISODE, opened_at=EPISODE.opened_at + timedelta(microseconds=1))
+    for episode in (EPISODE, later):
+        assert webhook_of(hook).deliver(parcel(episode)) == Delivered()
+    assert len({post.body["key"] for post in hook.posts}) == 2
+    groups = [[parcel(replace(one, id=number)) for number in (1, 2)] for one in (EPISODE, later)]
+    assert len({json.loads(group_body_of(group))["key"] for group in groups}) == 2
 
 
 def test_a_body_keeps_its_limit_and_counts_what_it_leaves_out(hook: HookStub) -> None:

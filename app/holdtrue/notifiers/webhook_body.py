@@ -73,8 +73,12 @@ def _fitting(rooms: Sequence[_Room], write: Callable[[_Room], dict[str, Any]], l
 
 
 def key_of(parcel: Parcel) -> str:
-    """The message's key: equal for every attempt to tell this event, different for every other event (semantics 7.3)."""
-    return f"{parcel.message.episode}-{parcel.message.number}-{parcel.message.notifier}"
+    """The message's key: equal for every attempt to tell this event, different for every other event (semantics 7.3).
+
+    Every store numbers its alerts from 1; the moment at which one opened keeps the keys of two stores apart.
+    """
+    message, opened_at = parcel.message, parcel.episode.opened_at
+    return f"{message.episode}-{opened_at.timestamp():.6f}-{message.number}-{message.notifier}"
 
 
 def group_key_of(parcels: Sequence[Parcel]) -> str:
@@ -178,7 +182,10 @@ def body_schema() -> dict[str, Any]:
     text, moment = {"type": "string"}, {"type": "string", "format": "date-time"}
     count = {"type": "integer", "minimum": 0}
     alert = {
-        "id": {"type": "integer", "description": "The alert's number at this Holdtrue; it lasts until the alert ends."},
+        "id": {
+            "type": "integer",
+            "description": "The alert's number in its store. One of another store has another moment of opening.",
+        },
         "event": {**count, "description": "Its events are numbered; a lower number is older."},
         "subject": {"enum": [one.value for one in Subject]},
         "state": {"enum": [one.value for one in AlertState]},
@@ -213,7 +220,11 @@ def body_schema() -> dict[str, Any]:
     }
     message = {
         "version": {"const": VERSION},
-        "key": {"type": "string", "description": "Equal for every attempt to tell this event: act once for each key."},
+        "key": {
+            "type": "string",
+            "description": "Equal for every attempt to tell this event, and for nothing else of this or another Holdtrue: "
+            "act once for each key.",
+        },
         "test": {
             "type": "boolean",
             "description": "True: the notifier is tried, by somebody or by the canary, and nothing is violated.",
