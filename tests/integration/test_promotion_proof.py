@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from sqlalchemy import insert
 
 from holdtrue import embedded
 from holdtrue.errors import PromotionRefused
-from holdtrue.model import DatabaseConfig, Dialect, Incident, TableRows
+from holdtrue.model import BaseRows, DatabaseConfig, Dialect, Incident, TableRows
+from holdtrue.promotion import Draft
 from holdtrue.rehearsal import Finding, IncidentRehearsal, Rehearsed
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.tables import deploys
@@ -243,6 +244,11 @@ def test_a_draft_makes_exactly_the_files_that_were_previewed(tmp_path: Path, hou
     house.clock.forward(timedelta(hours=1))
     made = promote(house, catalog(config=config), alert, by="ana", draft=shown.draft)
     assert made.files == shown.files
+    kept = b"".join(one.read_bytes() for one in tmp_path.glob("store.db*"))
+    salt = Draft.read(shown.draft, house.clock.now).salt
+    assert made.id.encode() in kept
+    assert [one for one in (shown.draft.encode(), salt, salt.hex().encode()) if one in kept] == [], "no draft is stored"
+    assert not any(shown.draft in text for _, text in made.files)
     assert promote(house, catalog(config=config), alert, by="ana").files != shown.files
     house.clock.forward(timedelta(hours=24))
     for draft in (shown.draft, "no draft", "é", shown.draft[:-4], "A" * 44):
@@ -293,3 +299,42 @@ def test_a_ticket_says_where_the_salt_of_its_stand_ins_is(tmp_path: Path, house:
     assert all(shown.draft not in text for _, text in shown.files)
     made = promote(house, catalog(config=config), alert, by="ana", draft=shown.draft)
     assert (made.draft, made.files) == ("", shown.files)
+
+
+STUCK = "SELECT id FROM jobs WHERE state = 'running' AND started < unixepoch() - 3600"
+QUEUE = "CREATE TABLE jobs (id INTEGER PRIMARY KEY, state TEXT, started INTEGER, due INTEGER, wait INTEGER)"
+
+
+def test_an_incident_of_long_ago_is_as_old_as_it_was_though_its_times_are_numbers(tmp_path: Path) -> None:
+    """semantics 9.4: else a job that had just been started would be stuck in the seed."""
+    then = datetime(2020, 1, 1, tzinfo=UTC)
+    moment = int(then.timestamp())
+    kinds = ("integer", "text", "integer")
+    fresh = TableRows("jobs", ("id", "state", "started"), (("1", "running", str(moment - 60)),), kinds)
+    stuck = TableRows("jobs", ("id", "state", "started"), (("2", "running", str(moment - 7200)),), kinds)
+    incident = replace(
+        INCIDENT, engine="sqlite", sql=STUCK, seed=(fresh,), observed=(stuck,), incident_now=then.isoformat()
+    )
+    assert sqlite(incident, QUEUE, tmp_path).finding is Finding.BREAKS
+
+
+def test_numbers_that_count_time_are_told_of_in_header_manual_and_record(tmp_path: Path, house: House) -> None:
+    safe = ("id", "jobs.id", "jobs.state", "jobs.started", "jobs.due", "jobs.wait")
+    rule = replace(
+        RULE,
+        sql=STUCK + " AND due + wait < unixepoch()",
+        key=("id",),
+        tables=("jobs",),
+        columns=frozenset(safe),
+        base_rows=(BaseRows("jobs", (("id", "id"),)),),
+    )
+    after = ["INSERT INTO jobs VALUES (1, 'running', unixepoch() - 7200, unixepoch() - 7200, 60)"]
+    alert, config = alert_of(house, tmp_path / "a.db", rule, [QUEUE], after)
+    files = dict(promote(house, catalog(rule, config), alert, by="ana").files)
+    header = files[f"test_incident_{RULE.name}_{alert}.py"]
+    assert "moved            with the clock, as numbers that count time: jobs.started" in header
+    assert "not moved        jobs.due, a number that the text sets beside the clock" in header
+    manual = files["README.md"].partition("## Times")[2].partition("##")[0]
+    assert "- moved: `jobs.started`" in manual
+    assert "- not moved, look at it: `jobs.due, a number" in manual
+    assert json.loads(files["ticket.json"])["moved"] == ["jobs.started"]

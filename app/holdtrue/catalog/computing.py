@@ -78,13 +78,13 @@ def _is_plain(node: Any, scope: Any, depth: int = 0) -> bool:  # noqa: ANN401  t
     node = node.unnest() if isinstance(node, exp.Paren) else node
     if not isinstance(node, exp.Column) or depth > 20:
         return False
-    sources = _sources(node, scope)
+    sources = sources_of(node, scope)
     if not sources:
         return False
     for source in sources:
         if isinstance(source, exp.Table):
             continue
-        inner = _projection(node.name, source)
+        inner = projection_of(node.name, source)
         if inner is None or not _is_plain(inner, source, depth + 1):
             return False
     return True
@@ -95,18 +95,19 @@ def _bases(column: Any, scope: Any, dialect: Dialect, depth: int = 0) -> set[str
     from sqlglot import exp  # heavy, and not needed to import the catalog
 
     found: set[str] = set()
-    for source in _sources(column, scope) if depth <= 20 else []:
+    for source in sources_of(column, scope) if depth <= 20 else []:
         if isinstance(source, exp.Table):
             found.add(f"{_folded(source.this, dialect)}.{_folded(column.this, dialect)}")
             continue
-        inner = _projection(column.name, source)
+        inner = projection_of(column.name, source)
         if inner is not None:
             for base in inner.find_all(exp.Column):
                 found |= _bases(base, source, dialect, depth + 1)
     return found
 
 
-def _sources(column: Any, scope: Any) -> list[Any]:  # noqa: ANN401  the parser's nodes
+def sources_of(column: Any, scope: Any) -> list[Any]:  # noqa: ANN401  the parser's nodes
+    """The tables and queries that a column may belong to, in its scope or an outer one."""
     level = scope
     while level is not None:
         sources = {name: source for name, (_, source) in level.selected_sources.items()}
@@ -122,10 +123,11 @@ def _sources(column: Any, scope: Any) -> list[Any]:  # noqa: ANN401  the parser'
 def _may_have(source: Any, name: str) -> bool:  # noqa: ANN401  the parser's nodes
     from sqlglot import exp  # heavy, and not needed to import the catalog
 
-    return isinstance(source, exp.Table) or _projection(name, source) is not None
+    return isinstance(source, exp.Table) or projection_of(name, source) is not None
 
 
-def _projection(name: str, scope: Any) -> Any:  # noqa: ANN401  the parser's nodes
+def projection_of(name: str, scope: Any) -> Any:  # noqa: ANN401  the parser's nodes
+    """What a query gives under a name, or None."""
     selects = getattr(scope.expression, "selects", [])
     return next((one.unalias() for one in selects if one.alias_or_name.lower() == name.lower()), None)
 

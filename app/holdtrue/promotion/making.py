@@ -32,6 +32,7 @@ from holdtrue.scaffolding import Extra, TicketContext, Writer, recognise, render
 from holdtrue.scaffolding.isolation_spec import why_no_spec
 from holdtrue.store import Store
 from holdtrue.store.records import AlertDetail
+from holdtrue.testing.clocks import what_moves, what_stays
 
 Beside = Callable[[Window], tuple[NearDeploy, ...] | None]
 """The deploys beside a window, the latest first; None where nobody ever told of one."""
@@ -151,7 +152,16 @@ def make_ticket(
             made, invariant, database, rehearse, wanted=wanted, alert=episode.id
         )
     context = _context(
-        detail, catalog, invariant, chosen, rehearsed, database=database, by=by, at=draft.at, beside=beside
+        detail,
+        catalog,
+        invariant,
+        chosen,
+        rehearsed,
+        incident=incident,
+        database=database,
+        by=by,
+        at=draft.at,
+        beside=beside,
     )
     reason = why_no_spec(incident, context) if Extra.SPEC in wanted.also else ""
     if reason:
@@ -183,6 +193,7 @@ def _context(
     chosen: Chosen,
     rehearsed: Rehearsed,
     *,
+    incident: Incident,
     database: DatabaseConfig,
     by: str,
     at: datetime,
@@ -211,6 +222,8 @@ def _context(
         deploys=beside(Window(chosen.kept.last_good_at, chosen.kept.taken_at)),
         masked=chosen.masked,
         schema_sql=taken.schema_sql,
+        moves=what_moves(incident),
+        stays=what_stays(incident),
         timezone=database.timezone,
         search_path=database.search_path or "",
         left_out=taken.left_out,

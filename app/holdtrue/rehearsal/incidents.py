@@ -16,7 +16,7 @@ from holdtrue.model import DatabaseConfig, Dialect, Incident
 from holdtrue.rehearsal.mysql_server import MYSQL_URL_VARIABLE, MysqlScratchServer
 from holdtrue.rehearsal.places import Place, on_mysql, on_postgresql, on_sqlite
 from holdtrue.rehearsal.servers import URL_VARIABLE, ScratchServer
-from holdtrue.testing.incidents import clock_of
+from holdtrue.testing.clocks import clock_of, with_numbers_now
 from holdtrue.testing.rules import Rule
 from holdtrue.testing.verdicts import BadSeed
 
@@ -157,7 +157,7 @@ def _tried(incident: Incident, place: Place) -> Rehearsed:
     rule = Rule(incident.invariant, incident.sql, incident.returns)
     shift = clock_of(incident)
     try:
-        refusal = control.put(incident.seed, shift_from=shift)
+        refusal = control.put(with_numbers_now(incident, incident.seed), shift_from=shift)
     except BadSeed as problem:
         return Rehearsed(Finding.SEED_REFUSED, f"on a scratch {where} the seed does not load: {problem}")
     if refusal is not None:
@@ -169,7 +169,7 @@ def _tried(incident: Incident, place: Place) -> Rehearsed:
     except BadSeed as problem:
         return Rehearsed(Finding.NOT_LOOKED, f"on a scratch {where} {problem}", lost)
     try:
-        refusal = control.put(incident.observed, shift_from=shift)
+        refusal = control.put(with_numbers_now(incident, incident.observed), shift_from=shift)
     except BadSeed as problem:
         said = f"on a scratch {where} the observed rows do not load: {problem}"
         return Rehearsed(Finding.OBSERVED_REFUSED, said, lost)

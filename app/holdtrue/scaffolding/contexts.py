@@ -25,7 +25,7 @@ class TicketContext:
     ``rehearsed`` is what came of trying the rows at export (``breaks``, ``not looked``) and ``rehearsed_how`` the sentence;
     ``deploys`` are those beside the window, None where nobody ever told of one; ``lost`` are pairs of tables, child and
     parent, where a kept row refers to one that was not kept. ``timezone`` and ``search_path`` are the database's: who tries
-    the rows elsewhere needs them.
+    the rows elsewhere needs them. ``moves`` are numbers that are moved with the clock, ``stays`` those that may have to be.
     """
 
     alert: int
@@ -52,6 +52,8 @@ class TicketContext:
     left_out: tuple[str, ...] = ()
     incomplete: str = ""
     keys: int = 1
+    moves: tuple[str, ...] = ()
+    stays: tuple[str, ...] = ()
     timezone: str = "UTC"
     search_path: str = ""
     rehearsed: str = "not looked"

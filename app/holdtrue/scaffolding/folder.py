@@ -94,6 +94,9 @@ def _facts(incident: Incident, context: TicketContext) -> list[tuple[str, str]]:
     facts.append(("at export", at_export(context)))
     facts.extend(("lost", _lost(child, parent)) for child, parent in context.lost)
     facts.append(("stand-ins", ", ".join(context.masked) or "none: every captured column is declared safe"))
+    if context.moves:
+        facts.append(("moved", f"with the clock, as numbers that count time: {', '.join(context.moves)}"))
+    facts.extend(("not moved", f"{one}: look at it") for one in context.stays)
     facts.extend(("guessed", mark) for mark in incident.marked)
     if context.keys > 1:
         facts.append(("violations", f"this is one of {context.keys} whose rows were kept"))
@@ -109,6 +112,21 @@ def at_export(context: TicketContext) -> str:
     if context.rehearsed == "breaks":
         return context.rehearsed_how
     return f"NOT LOOKED: {context.rehearsed_how}; nobody knows yet whether these rows break the rule"
+
+
+def _times(context: TicketContext) -> str:
+    """What is said of numbers that count time; nothing where there are none."""
+    moved = "".join(f"- moved: {in_markdown(one)}\n" for one in context.moves)
+    stays = "".join(f"- not moved, look at it: {in_markdown(one)}\n" for one in context.stays)
+    if not moved and not stays:
+        return ""
+    said = "The rule looks at the clock, so the rows' times move with it whenever the test runs. Of numbers that count time:"
+    why = (
+        "\nWhat is not moved is as old as the incident: look whether the rule still means the same of it.\n"
+        if stays
+        else ""
+    )
+    return f"## Times\n\n{said}\n\n{moved}{stays}{why}\n"
 
 
 def _lost(child: str, parent: str) -> str:
@@ -149,6 +167,8 @@ def _ticket(incident: Incident, context: TicketContext) -> str:
         "search_path": context.search_path,
         "rehearsed": {"result": context.rehearsed, "sentence": context.rehearsed_how},
         "lost_parents": [list(one) for one in context.lost],
+        "moved": list(context.moves),
+        "not_moved": list(context.stays),
         "stand_ins": list(context.masked),
         "guessed": list(incident.marked),
     }
@@ -193,14 +213,16 @@ A PostgreSQL server comes from `HOLDTRUE_BARRIER_URL` (a login that may create d
 
 {in_markdown(at_export(context))}
 
-## Guesses
+{_times(context)}## Guesses
 
 {guesses or f"None: {sure}." + chr(10)}
 ## Stand-ins
 
 {masked or "None: every captured column is declared safe." + chr(10)}
-Equal values have equal stand-ins across tables, made with a salt that is kept nowhere. One case apart: if these files came
-from a preview, its draft code holds it. Whoever has that code can try what a value became: treat that code as a secret.
+Equal values have equal stand-ins across tables, made with a salt of this export that Holdtrue does not keep. One case
+apart: if these files came from a preview, its draft code holds it. So they did if the page gave them, which shows each
+ticket first, or if the command was run with `--preview`. Whoever has that code, and the service or its ledger secret, can
+try what a value became: treat that code as a secret.
 
 ## Files
 

@@ -19,7 +19,7 @@ Cell = int | float | str | bytes | None
 def shift_cell(text: str | None, storage: str, by: timedelta) -> str | None:
     """A text that is a date or a moment as SQLite writes them, moved and written alike; every other cell as it is.
 
-    A date moves by whole days. Numbers that count seconds or days cannot be told from other numbers, and stay.
+    A date moves by whole days. Numbers stay: only the rule's text tells which of them count time (``clocks``).
     """
     match = _MOMENT.fullmatch(text) if text is not None and storage == "text" else None
     if match is None:

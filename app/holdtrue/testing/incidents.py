@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,8 @@ from holdtrue.testing.adapters import listening
 from holdtrue.testing.adapters.reach import nothing_seen
 from holdtrue.testing.added_columns import with_added_columns
 from holdtrue.testing.barrier_databases import BarrierDatabase
-from holdtrue.testing.controls import Control
+from holdtrue.testing.clocks import clock_of, with_numbers_now
+from holdtrue.testing.controls import Control, Refusal
 from holdtrue.testing.failures import told
 from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.judgements import RaceReport
@@ -29,10 +29,6 @@ from holdtrue.testing.steps import StepScheduler
 from holdtrue.testing.verdicts import BadSeed, BarrierFailed, NotWired, Verdict, WrongDatabase
 
 Run = Callable[[BarrierDatabase], object]
-_CLOCK = re.compile(
-    r"\b(?:now|clock_timestamp|statement_timestamp|transaction_timestamp|localtimestamp|current_timestamp|current_date)\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +170,7 @@ class FrozenIncident:
         if not note and not broken and corrected:
             # What is gone by now (a row that was deleted) stands in pre_image alone, and mends what broke.
             control.set_back()
-            control.put(self.incident.seed, shift_from=self._shift())
+            self._put(control, self.incident.seed)
             note, broken = self._with_observed(control, rule)
         if not note and not broken:
             raise BadSeed("seed and observed rows together do not break the rule on this schema: schema or data differ")
@@ -182,7 +178,7 @@ class FrozenIncident:
 
     def _with_observed(self, control: Control, rule: Rule) -> tuple[str, str]:
         __tracebackhide__ = True
-        refusal = control.put(self.incident.observed, shift_from=self._shift())
+        refusal = self._put(control, self.incident.observed)
         if refusal is not None and refusal.constraint:
             return f"; here {refusal.reason}, so the observed state cannot come about", ""
         if refusal is not None:
@@ -241,7 +237,7 @@ class FrozenIncident:
     def _set_back(self, control: Control, db: BarrierDatabase, pre_image: Run | None, loop: RaceLoop) -> None:
         __tracebackhide__ = True
         control.set_back()
-        refusal = control.put(self.incident.seed, shift_from=self._shift())
+        refusal = self._put(control, self.incident.seed)
         if refusal is not None:
             raise BarrierFailed(
                 Verdict.SCHEMA_MOVED_ON, f"the seed no longer loads: {refusal.reason}; promote a newer alert"
@@ -249,8 +245,9 @@ class FrozenIncident:
         if pre_image is not None:
             loop.settle(pre_image(db))
 
-    def _shift(self) -> str:
-        return clock_of(self.incident)
+    def _put(self, control: Control, tables: Sequence[TableRows]) -> Refusal | None:
+        moved = with_numbers_now(self.incident, tables)
+        return control.put(moved, shift_from=clock_of(self.incident))
 
     def _tables(self) -> tuple[str, ...]:
         """What a run must change to have done anything: captured tables, and others that the text reads."""
@@ -258,11 +255,6 @@ class FrozenIncident:
 
         read = inspect_sql(self.incident.sql, Dialect(self.incident.engine)).tables
         return tuple(dict.fromkeys([*(one.table for one in (*self.incident.seed, *self.incident.observed)), *read]))
-
-
-def clock_of(incident: Incident) -> str:
-    """The moment from which the incident's times are moved to now; empty where its text does not look at the clock."""
-    return incident.incident_now if _CLOCK.search(incident.sql) else ""
 
 
 def load_incident(

@@ -55,7 +55,7 @@ class SqliteControl:
         self._baseline.backup(self._current(), progress=give_up, sleep=0.01)
 
     def put(self, tables: Sequence[TableRows], *, shift_from: str = "") -> Refusal | None:
-        """Load rows, all or none. Times are text here: those of ISO's shape are moved, numbers are not."""
+        """Load rows, all or none. Of times as text those of ISO's shape are moved; numbers come as they are to be."""
         by = datetime.now(UTC) - datetime.fromisoformat(shift_from) if shift_from else timedelta(0)
         table = ""
         self._current().execute("BEGIN IMMEDIATE")
