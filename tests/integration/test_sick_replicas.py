@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdtrue.databases import Databases, pools
-from holdtrue.model import Failure, FailureReason, Invariant, Outcome
+from holdtrue.model import Failure, FailureReason, Freshness, Invariant, Outcome
 from servers.invariants import ask, invariant, postgres_config
 from servers.network import never_answering, proxied
 from servers.postgres import Topology, wait_for_replay, wait_until
@@ -86,6 +86,59 @@ def test_several_replicas_that_are_each_sick_in_another_way_say_each_its_own_rea
         assert says in failure.sentence
         assert says[4:] in states[says[:2]].problem
         assert states[says[:2]].up is False
+
+
+@contextmanager
+def held_up(servers: Topology) -> Iterator[None]:
+    """Within: replay on the second waits behind a lock of somebody's query there, which nothing cancels."""
+    servers.execute("CREATE TABLE held(id int)", "sick")
+    servers.second.configure(max_standby_streaming_delay="-1")
+    try:
+        with servers.second.connect("sick", autocommit=False) as query:
+            query.execute("SELECT id FROM held")
+            servers.primary.execute("TRUNCATE held", "sick")
+            yield
+            query.rollback()
+    finally:
+        servers.second.reset()
+        servers.execute("DROP TABLE held", "sick")
+
+
+@contextmanager
+def unheard(servers: Topology) -> Iterator[None]:
+    """Within: no byte of the primary comes to the second any more, and no connection ends."""
+    with proxied(servers.primary.port) as proxy:
+        servers.second.follow(proxy.port)
+        try:
+            proxy.silence()
+            yield
+        finally:
+            servers.second.follow()
+
+
+@pytest.mark.parametrize(("hanging", "reason"), [(held_up, "lagging"), (unheard, "cut off")])
+def test_replication_that_hangs_without_an_error_is_found_by_status_and_by_heartbeat(
+    servers: Topology, opened: Any, hanging: Any, reason: str
+) -> None:
+    """Semantics 0, 2.1, 2.2: the violation never arrives, and no answer is green once the limit is over."""
+    servers.execute("CREATE TABLE heartbeat AS SELECT now() AS beat_at", "sick")
+    limits = {"max_lag": timedelta(seconds=2)}
+    beat = {"freshness": Freshness.HEARTBEAT, "heartbeat": "SELECT max(beat_at) FROM heartbeat"}
+    asked = {reason: opened(of(servers.second, **limits)), "heartbeat": opened(of(servers.second, **beat, **limits))}
+    try:
+        with hanging(servers):
+            servers.primary.execute(
+                ["UPDATE heartbeat SET beat_at = clock_timestamp()", "INSERT INTO t VALUES (1)"], "sick"
+            )
+            for named, databases in asked.items():
+                wait_until(lambda one=databases: isinstance(ask(one, RULE), Failure), f"{named}: it is found out")
+                failure = failed(ask(databases, RULE))
+                assert failure.reason.value == ("lagging" if named == "heartbeat" else reason)
+                assert named != "heartbeat" or "the heartbeat on this server is" in failure.sentence
+        servers.wait()
+        assert good(ask(opened(of(servers.second)), RULE)).tallied.counted == 1
+    finally:
+        servers.execute("DROP TABLE heartbeat", "sick")
 
 
 @pytest.mark.parametrize("sickness", [paused, cut, behind])
