@@ -21,7 +21,11 @@ def barrier_schema():
     return schema.build
 """
 CODE = """
-def test_sweep(barrier_db):
+import pytest
+
+
+@pytest.mark.parametrize("customer", ["it's $HOME `id`; a b"])
+def test_sweep(barrier_db, customer):
     from holdtrue.testing import race
     from racy import duplicate, schema
 
@@ -68,10 +72,13 @@ def test_late(barrier_db):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "conftest.py").write_text(CONFTEST, encoding="utf-8")
+    """Where somebody starts pytest: a part of a larger project."""
+    part = tmp_path / "backend"
+    part.mkdir()
+    (part / "conftest.py").write_text(CONFTEST, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    (tmp_path / "test_them.py").write_text(CODE, encoding="utf-8")
-    return tmp_path
+    (part / "test_them.py").write_text(CODE, encoding="utf-8")
+    return part
 
 
 def test_the_printed_line_plays_that_schedule_and_no_other(folder: Path, postgres_primary: PostgresPrimary) -> None:

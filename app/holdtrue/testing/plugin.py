@@ -26,13 +26,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Hand the option to the races of this test, and forget the races of others."""
-    asked = str(item.config.getoption("--holdtrue-schedule"))
-    if asked or "holdtrue.testing.replay" in sys.modules:
-        from holdtrue.testing import promises, replay
+    """Hand the option and the test to its races, and forget the races of others."""
+    from holdtrue.testing import promises, replay
 
-        promises.made.clear()
-        replay.ask_for(asked)
+    promises.made.clear()
+    replay.ask_for(str(item.config.getoption("--holdtrue-schedule")))
+    replay.runs(replay.Running(item.nodeid, item.path, item.config.invocation_params.dir))
 
 
 @pytest.hookimpl(wrapper=True)
