@@ -104,10 +104,7 @@ def preview(store: Store, catalog: Catalog | None, matchers: Sequence[Matcher]) 
 
 
 def _matches(matchers: Sequence[Matcher], episode: Episode | None, tags: tuple[str, ...]) -> bool:
-    if episode is None:
-        return False
-    labels = Labels(episode.invariant, episode.database, episode.owner, episode.severity, tags)
-    return alerting.matches(matchers, labels)
+    return episode is not None and alerting.matches(matchers, alerting.labels_of(episode, tags))
 
 
 def silence(store: Store, wanted: WantedSilence, by: Signed, mirrors: Sequence[Mirror] = ()) -> Silenced:

@@ -28,6 +28,7 @@ from holdtrue.model import (
 from holdtrue.monitoring import FormerDefinitions, Monitor, Recorder, decide
 from holdtrue.scheduling import entries_of, settle_on_newest
 from holdtrue.store import Saved, Store, open_store
+from holdtrue.store.records import Recipients
 
 START = datetime(2026, 11, 29, 12, tzinfo=UTC)
 EVERY = timedelta(minutes=15)
@@ -72,6 +73,7 @@ class MonitoredFile:
         self.counted = Counted()
         self.catalog: Catalog | None = None
         self.hasher = KeyHasher(b"a secret of this test alone")
+        self.notified: Recipients = ("oncall",)
         self.start()
         self.install(RULE)
 
@@ -86,7 +88,7 @@ class MonitoredFile:
             before=self.store.runs.before,
             record=self.recorder.record,
             catalog=lambda: self.catalog,
-            notifiers=lambda: ("oncall",),
+            notifiers=lambda: self.notified,
             former=FormerDefinitions(self.store.catalogs.under, {}).find,
             hasher=self.hasher,
             now=lambda: self.now,

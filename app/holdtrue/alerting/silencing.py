@@ -118,9 +118,12 @@ def silence_of(episode: Episode, silences: Iterable[Silence], catalog: Catalog |
     if not episode.open:
         return None
     invariant = catalog.invariant(episode.invariant) if catalog is not None else None
-    tags = invariant.tags if invariant is not None else ()
-    labels = Labels(episode.invariant, episode.database, episode.owner, episode.severity, tags)
-    return silenced_by(silences, labels, now)
+    return silenced_by(silences, labels_of(episode, invariant.tags if invariant is not None else ()), now)
+
+
+def labels_of(episode: Episode, tags: tuple[str, ...]) -> Labels:
+    """What silences are held against: the episode's own severity and owner, both its names, and its invariant's tags."""
+    return Labels(episode.invariant, episode.database, episode.owner, episode.severity, tags, episode.fired_as)
 
 
 class WhyLifted(StrEnum):

@@ -127,7 +127,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
         switch=lambda: switch.state,
         version=__version__,
         token=settings.token.get_secret_value() if settings.token else None,
-        mirrors=lambda: mirrors_of(notifiers.clusters(), lambda: in_force.catalog),
+        mirrors=lambda: mirrors_of(notifiers.clusters(), lambda: in_force.catalog, store.alerts.firing),
         metrics_token=settings.metrics_token.get_secret_value() if settings.metrics_token else None,
         hosts=frozenset({"*"}) if settings.allow_open else frozenset(),
     )

@@ -164,7 +164,8 @@ class _ThroughStore:
 
         catalog = self._reading.catalog()
         keepers = catalog.config.state_keepers if catalog is not None else ()
-        return mirrors_of([build_state_keeper(one, self._environ) for one in keepers], self._reading.catalog)
+        clusters = [build_state_keeper(one, self._environ) for one in keepers]
+        return mirrors_of(clusters, self._reading.catalog, self._store.alerts.firing)
 
     def acknowledge(self, alert: int, note: str, by: str) -> Json:
         from holdtrue import quieting, reports

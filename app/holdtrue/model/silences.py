@@ -43,19 +43,23 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What matchers are held against: of an episode its own severity and owner, which are fixed when it fires."""
+    """What matchers are held against: of an episode its own severity and owner, which are fixed when it fires.
+
+    ``fired_as`` is the name that it fired with, where the invariant has another one now: either may be written.
+    """
 
     name: str
     database: str
     owner: str
     severity: str
     tags: tuple[str, ...] = ()
+    fired_as: str = ""
 
 
 def matches(matchers: Iterable[Matcher], labels: Labels) -> bool:
     """Whether every matcher holds; a tag's holds if any of the tags does."""
     values = {
-        MatchedField.NAME: (labels.name,),
+        MatchedField.NAME: (labels.name, labels.fired_as) if labels.fired_as else (labels.name,),
         MatchedField.DATABASE: (labels.database,),
         MatchedField.OWNER: (labels.owner,),
         MatchedField.SEVERITY: (labels.severity,),

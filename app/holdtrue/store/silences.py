@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Row, and_, delete, func, insert, select, update
 
-from holdtrue.alerting import Lifted, end_of, require_sound, silenced_by
+from holdtrue.alerting import Lifted, end_of, labels_of, require_sound, silenced_by
 from holdtrue.errors import NotFound, Refused
 from holdtrue.model import Decision, Episode, Matcher, MessageState, Silence, Telling, show_moment
 from holdtrue.store import bodies, rows
@@ -19,7 +19,6 @@ from holdtrue.store.situations import (
     EPISODES,
     Decisions,
     known_of,
-    labels_of,
     lock_entries,
     silences_in_force,
     situations_of,

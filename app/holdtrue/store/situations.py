@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, and_, func, insert, or_, select
 
-from holdtrue.alerting import silenced_by
+from holdtrue.alerting import labels_of, silenced_by
 from holdtrue.model import (
     CANARY_NAME,
     CANARY_OWNER,
@@ -117,11 +117,6 @@ def silences_in_force(connection: Connection, now: datetime) -> tuple[Silence, .
     """The silences that withhold messages at ``now``."""
     found = connection.execute(select(silences).where(silences.c.starts_at <= now, silences.c.ends_at > now))
     return tuple(rows.silence_of(row) for row in found)
-
-
-def labels_of(episode: Episode, tags: tuple[str, ...]) -> Labels:
-    """What silences are held against: the episode's own severity and owner, and the entry's tags."""
-    return Labels(episode.invariant, episode.database, episode.owner, episode.severity, tags)
 
 
 def tags_of(connection: Connection, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
@@ -242,7 +237,8 @@ class Decisions:
 def _recipients(owed: _Owed, labels: Labels, before: Sequence[str]) -> Sequence[str]:
     """Whom the routes name, and those who were told of the episode before: they await its end."""
     if callable(owed.notifiers):
-        return tuple(dict.fromkeys([*owed.notifiers(labels), *before]))
+        # A route names what the catalog has: a former name is none of its business.
+        return tuple(dict.fromkeys([*owed.notifiers(replace(labels, fired_as="")), *before]))
     return tuple(dict.fromkeys(owed.notifiers))
 
 
