@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from holdtrue.errors import CatalogRefused, NotTried, PromotionRefused
 from holdtrue.model import Delivered, Place, Problem
 from holdtrue.scaffolding import Extra
-from scenes import Found, Scene, catalog_of, invariant
+from scenes import EVERY, Found, Scene, catalog_of, invariant
 from scenes.refunds import REFUNDS, REFUNDS_SQL, refunds_world
 from scenes.seeing import OURS
 from scenes.serving import DRAFT, FILES, Calls, client_of, web_service
@@ -137,6 +137,32 @@ def test_alerts_come_page_by_page(client: TestClient) -> None:
             break
     assert seen == sorted(seen, reverse=True)
     assert len(seen) == 6
+
+
+def test_runs_of_one_moment_across_the_border_of_two_pages_are_each_told_once(tmp_path: Path) -> None:
+    """On several databases, and within one millisecond: what a page says of the next one is exact."""
+    scene = Scene(tmp_path)
+    databases = ("a", "b", "c")
+    scene.install(catalog_of([invariant("refunds", databases=databases)], databases=databases))
+    for length in (timedelta(microseconds=100), EVERY, EVERY):
+        scene.pass_time(length)
+        scene.look({})
+    client = client_of(web_service(scene))
+    found, before = [], None
+    while True:
+        given = {"limit": 1} if before is None else {"limit": 1, "before": before}
+        page = client.get("/api/v1/invariants/refunds/runs", params=given).json()
+        found += [(one["due_at"], one["database"]) for one in page["runs"]]
+        before = page["next"]
+        if before is None:
+            break
+    every = client.get("/api/v1/invariants/refunds/runs").json()["runs"]
+    assert found == [(one["due_at"], one["database"]) for one in every]
+    assert len(set(found)) == len(found) == len(scene.store.reads.runs("refunds")) >= 6
+    newest = every[0]["due_at"]
+    older = client.get("/api/v1/invariants/refunds/runs", params={"before": newest}).json()["runs"]
+    assert newest not in [one["due_at"] for one in older]
+    assert client.get("/api/v1/invariants/refunds/runs", params={"before": "yesterday"}).status_code == 422
 
 
 def test_a_run_is_asked_for_through_the_claim(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from holdtrue.model import (
     Subject,
     Ticket,
 )
+from holdtrue.model.paging import Place
 from stores import DATABASE, EVERY, NOON, TTL, House, entry, statements, told
 from stores import event as step
 
@@ -93,7 +94,7 @@ def test_runs_are_read_page_by_page(house: House) -> None:
     for _ in range(5):
         house.due(Outcome.HELD)
     first = house.store.reads.runs("rule", DATABASE, limit=2)
-    second = house.store.reads.runs("rule", DATABASE, limit=9, before=first[-1].due_at)
+    second = house.store.reads.runs("rule", DATABASE, limit=9, before=Place(first[-1].due_at, first[-1].id))
     assert [run.due_at for run in (*first, *second)] == [NOON + n * EVERY for n in (4, 3, 2, 1, 0)]
     assert house.store.reads.runs("rule", "ledger") == ()
     assert house.store.reads.runs("no_such") == ()

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdtrue.model.deploys import LOOK_BACK, NEAR, Deploy, Place, Window, near, problem_of_deploy, where
+from holdtrue.model.deploys import LOOK_BACK, NEAR, Deploy, Window, near, problem_of_deploy, where
+from holdtrue.model.paging import Place
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

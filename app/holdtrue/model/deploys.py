@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from holdtrue.model.moments import show_duration, show_moment, utc
+from holdtrue.model.moments import show_duration, show_moment
 
 SERVICE_LIMIT = 100
 VERSION_LIMIT = 200
@@ -16,7 +16,6 @@ LOOK_BACK = timedelta(hours=24)
 """How long before a window a deploy is still told of beside it."""
 NEAR = 5
 """How many deploys are told of beside one window, the latest ones."""
-_DIGITS = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,34 +33,6 @@ class Deploy:
     def name(self) -> str:
         """The service and its version."""
         return f"{self.service} {self.version}"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a deploy stands in the list of all, the latest first: many may be of one moment, so its number decides there.
-
-    A place with the number 0 comes after all deploys of its moment.
-    """
-
-    at: datetime
-    number: int = 0
-
-    @classmethod
-    def read(cls, text: str) -> Place:
-        """The place that ``str`` wrote, or a moment alone.
-
-        Raises:
-            ValueError: it is neither.
-        """
-        moment, comma, number = text.partition(",")
-        at = datetime.fromisoformat(moment)
-        if at.tzinfo is None or (comma and not (number.isascii() and number.isdecimal() and len(number) < _DIGITS)):
-            raise ValueError(text)
-        return cls(utc(at), int(number or 0))
-
-    def __str__(self) -> str:
-        """The moment to the microsecond, and the number: ``2026-11-29T13:51:45.000000Z,17``."""
-        return f"{utc(self.at).isoformat(timespec='microseconds').replace('+00:00', 'Z')},{self.number}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from holdtrue.model import (
     Ticket,
     utc,
 )
-from holdtrue.model.deploys import Place
+from holdtrue.model.paging import Place
 from holdtrue.store import AlertDetail, KeptEvidence, OtherServer, OwedRow, Span
 
 Json = dict[str, Any]

@@ -9,7 +9,8 @@ from sqlalchemy import Row, delete, select
 
 from holdtrue.errors import Refused
 from holdtrue.model import Deploy, Retention, Window, show_moment
-from holdtrue.model.deploys import LOOK_BACK, NEAR, NearDeploy, Place, near, problem_of_deploy
+from holdtrue.model.deploys import LOOK_BACK, NEAR, NearDeploy, near, problem_of_deploy
+from holdtrue.model.paging import Place
 from holdtrue.store.audit import add_line
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.tables import deploys

@@ -23,6 +23,7 @@ from holdtrue.model import (
     Run,
     Subject,
 )
+from holdtrue.model.paging import Place
 from holdtrue.store import bodies, rows
 from holdtrue.store.alerts import RUNS, run_by_id
 from holdtrue.store.catalogs import generation_of
@@ -83,9 +84,9 @@ class Reads:
         )
 
     def runs(
-        self, invariant: str, database: str | None = None, limit: int = 50, before: datetime | None = None
+        self, invariant: str, database: str | None = None, limit: int = 50, before: Place | None = None
     ) -> tuple[Run, ...]:
-        """Runs by due time, the newest first, without samples; the next page is ``before`` the last one's due time."""
+        """Runs by due time, the newest first, without samples; ``before`` is not included."""
         query = (
             select(runs, entries.c.invariant, entries.c.database)
             .join(entries, entries.c.id == runs.c.entry_id)
@@ -96,7 +97,8 @@ class Reads:
         if database is not None:
             query = query.where(entries.c.database == database)
         if before is not None:
-            query = query.where(runs.c.due_at < before)
+            same = (runs.c.due_at == before.at) & (runs.c.id < before.number)
+            query = query.where((runs.c.due_at < before.at) | same)
         with self._engine.read() as connection:
             return tuple(rows.run_of(row) for row in connection.execute(query))
 

@@ -13,7 +13,9 @@ from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import NotFound, Refused
 from holdtrue.ledger import healing
 from holdtrue.model import Invariant, MessageState, Novelty, fresh_for, longest_gap, parse_end, utc
+from holdtrue.model.paging import Place
 from holdtrue.web.deploy_api import add_deploy_endpoints
+from holdtrue.web.paging import BeforePlace, place_of
 from holdtrue.web.problems import MEDIA_TYPE
 from holdtrue.web.promotion_api import add_promotion_endpoint
 from holdtrue.web.quiet_api import add_quiet_endpoints
@@ -28,9 +30,6 @@ DatabaseQuery = Annotated[
 ]
 AlertNumber = Annotated[int, Path(description="The alert's number.", ge=1, le=2**62)]
 Limit = Annotated[int, Query(description="At most so many.", ge=1, le=1000)]
-Before = Annotated[
-    datetime | None, Query(description="Only older ones than this moment: the `next` of the page before.")
-]
 BeforeNumber = Annotated[
     int | None, Query(description="Only lower numbers than this: the `next` of the page before.", ge=0, le=2**62)
 ]
@@ -132,10 +131,10 @@ def _add_invariants(router: APIRouter, service: WebService) -> None:
         }
 
     @router.get("/invariants/{name}/runs", summary="Its runs, newest first")
-    def runs(name: Name, database: DatabaseQuery = None, limit: Limit = 50, before: Before = None) -> Json:
+    def runs(name: Name, database: DatabaseQuery = None, limit: Limit = 50, before: BeforePlace = None) -> Json:
         _known(service, name)
-        found = service.store.reads.runs(name, database, limit, _moment(before))
-        following = reports.moment(found[-1].due_at) if len(found) == limit else None
+        found = service.store.reads.runs(name, database, limit, place_of(before))
+        following = str(Place(found[-1].due_at, found[-1].id)) if len(found) == limit else None
         return {"runs": [reports.run(one) for one in found], "next": following}
 
     @router.get("/invariants/{name}/counts", summary="Its count over time, as spans of equal neighbours")

@@ -9,8 +9,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from holdtrue import quieting, reports
 from holdtrue.bootstrap.faces import WebService
-from holdtrue.errors import Refused
-from holdtrue.model.deploys import SERVICE_LIMIT, VERSION_LIMIT, Place
+from holdtrue.model.deploys import SERVICE_LIMIT, VERSION_LIMIT
+from holdtrue.web.paging import BeforePlace, place_of
 
 Json = dict[str, Any]
 
@@ -37,14 +37,10 @@ def add_deploy_endpoints(router: APIRouter, service: WebService) -> None:
         name: Annotated[str | None, Query(alias="service", max_length=SERVICE_LIMIT, description="Only its.")] = None,
         since: Annotated[AwareDatetime | None, Query(description="From this moment on.")] = None,
         until: Annotated[AwareDatetime | None, Query(description="Up to this moment.")] = None,
-        before: Annotated[
-            str | None,
-            Query(max_length=100, description="Only older ones: the `next` of the page before, or a moment."),
-        ] = None,
+        before: BeforePlace = None,
         limit: Annotated[int, Query(description="At most so many.", ge=1, le=1000)] = 100,
     ) -> Json:
-        place = None if before is None else _place(before)
-        found = service.store.deploys.list(service=name, since=since, until=until, before=place, limit=limit)
+        found = service.store.deploys.list(service=name, since=since, until=until, before=place_of(before), limit=limit)
         return reports.deploys(found, limit)
 
     @router.post(
@@ -55,12 +51,3 @@ def add_deploy_endpoints(router: APIRouter, service: WebService) -> None:
         return reports.deploy(
             service.store.deploys.add(wanted.service, wanted.version, at=wanted.at, by=str(by), who=by.identity)
         )
-
-
-def _place(before: str) -> Place:
-    try:
-        return Place.read(before)
-    except (ValueError, OverflowError):
-        raise Refused(
-            "`before` names no place in the list", remedy="send the `next` of the page before, or 2026-11-29T13:00:00Z"
-        ) from None

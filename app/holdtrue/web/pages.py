@@ -15,6 +15,7 @@ from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import NotFound, Refused
 from holdtrue.ledger import healing
 from holdtrue.model import AlertState, MessageState, Novelty, Run, fresh_for, parse_end
+from holdtrue.model.paging import Place
 from holdtrue.scaffolding.spreadsheets import rows_as_csv
 from holdtrue.store.records import Span
 from holdtrue.web.guard import SESSION_COOKIE, SESSION_LIFE, check_form, is_secure, new_session, same_secret
@@ -109,7 +110,9 @@ def _add_invariant(router: APIRouter, service: WebService, renderer: Renderer) -
         reads = service.store.reads
         spans = _spans(service, found, now - RANGES.get(range_, RANGES["24h"]), now)
         range_name = range_ if range_ in RANGES else usual_range(spans, now)
-        runs = reads.runs(name, found.database, RUNS_A_PAGE, _aware(before))
+        # One database has one run of a moment, so the moment alone says where the page begins.
+        place = None if before is None else Place(_aware(before))
+        runs = reads.runs(name, found.database, RUNS_A_PAGE, place)
         counts = reads.key_counts(name, found.database)
         older = None
         if len(runs) == RUNS_A_PAGE:
@@ -376,6 +379,6 @@ def _health(service: WebService, judged: tuple[Judged, ...], now: datetime) -> M
     )
 
 
-def _aware(moment: datetime | None) -> datetime | None:
+def _aware(moment: datetime) -> datetime:
     # A moment of the URL that names no zone can only be one of ours.
-    return moment if moment is None or moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
