@@ -15,7 +15,8 @@ from typing import Any
 
 import httpx2
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect, sync_playwright
 
 from racy import schema
 from servers.place import CONFIG
@@ -128,20 +129,30 @@ def by_page(blind: Blind) -> None:
     assert found is not None, "no Chromium: run `make system`, or set CHROMIUM"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_context(accept_downloads=True, java_script_enabled=False).new_page()
+        page = browser.new_context(accept_downloads=True).new_page()
         page.goto(f"{blind.serving.url}/alerts/{blind.alert}")
         expect(page.get_by_text("untried")).to_have_count(0)
         page.get_by_role("link", name="Preview the files").click()
         expect(page.get_by_text("nobody could try whether what was kept")).to_be_visible()
         expect(page.get_by_text("name in HOLDTRUE_SCRATCH_URL")).to_be_visible()
         expect(page.get_by_role("button", name="Make the ticket")).to_have_count(0)
+        read_at_night(page)
         page.get_by_role("button", name="Show the files untried, marked NOT LOOKED").click()
         expect(page.get_by_text("NOT LOOKED: the scratch server does not answer").first).to_be_visible()
+        read_at_night(page)
         with page.expect_download() as download:
             page.get_by_role("button", name="Make the ticket untried").click()
         with zipfile.ZipFile(io.BytesIO(Path(download.value.path()).read_bytes())) as archive:
             assert marked({Path(name).name: archive.read(name).decode() for name in archive.namelist()})
         browser.close()
+
+
+def read_at_night(page: Page) -> None:
+    """On a phone, and by whoever does not see it."""
+    found = Axe().run(page).response["violations"]
+    assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+    page.set_viewport_size({"width": 360, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 def marked(files: dict[str, str]) -> bool:

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from holdtrue import promotion
-from holdtrue.errors import NotTried, PromotionRefused
-from holdtrue.model import Incident, Ticket, Tried
+from holdtrue import promotion, reports
+from holdtrue.cli.promoting import Asked, PromotingByService
+from holdtrue.errors import NotTried, PromotionRefused, Refused
+from holdtrue.model import Dialect, Incident, Ticket, Tried
 from holdtrue.rehearsal import Finding, Rehearse, Rehearsed
 from racy import schema
 from scenes.promoting import CREDIT, DRIFT, DRIFTING, RULE, SETTLE, alert_of, catalog, opened_house, preview, promote
@@ -79,7 +80,13 @@ class Scripted:
 
 
 @pytest.fixture
-def two_kept(tmp_path: Path, house: House) -> Callable[..., Ticket]:
+def dialect() -> Dialect:
+    """What the rows are said to be from."""
+    return Dialect.SQLITE
+
+
+@pytest.fixture
+def two_kept(tmp_path: Path, house: House, dialect: Dialect) -> Callable[..., Ticket]:
     """Makes the ticket of an alert whose violation can be read in two ways at least."""
     rule = replace(DRIFTING, sql=DRIFT)
     after = [CREDIT, CREDIT, "UPDATE accounts SET credit_balance_eur = 40"]
@@ -87,7 +94,7 @@ def two_kept(tmp_path: Path, house: House) -> Callable[..., Ticket]:
     alert, config = alert_of(house, tmp_path / "a.db", rule, before, after)
 
     def make(rehearsal: Scripted, **wanted: Any) -> Ticket:
-        whole = catalog(rule, config)
+        whole = catalog(rule, replace(config, dialect=dialect))
         now = house.clock.now
         return promotion.preview(
             house.store, whole, alert, by="ana", now=now, rehearsal=rehearsal, wanted=promotion.Wanted(**wanted)
@@ -148,3 +155,74 @@ def test_a_server_that_is_not_there_is_looked_for_once(two_kept: Callable[..., T
     with pytest.raises(NotTried):
         two_kept(rehearsal)
     assert len(rehearsal.asked) == 1
+
+
+class ServiceAt:
+    """Stands for the client of a service that cannot look itself, over a real store."""
+
+    def __init__(self, make: Callable[..., Ticket]) -> None:
+        self.make = make
+        self.bodies: list[dict[str, Any]] = []
+
+    def post(self, *_: str, body: dict[str, Any]) -> dict[str, Any]:
+        self.bodies.append(json.loads(json.dumps(body)))
+        asked = {name: value for name, value in body.items() if name != "preview"}
+        return reports.ticket(self.make(Scripted([Finding.NOT_LOOKED]), **asked))
+
+
+@pytest.fixture
+def elsewhere(two_kept: Callable[..., Ticket], monkeypatch: pytest.MonkeyPatch) -> Callable[..., PromotingByService]:
+    """The command before a service that cannot look; what its own trials find is written down."""
+
+    def make(*findings: Finding) -> PromotingByService:
+        here = Scripted(list(findings))
+        monkeypatch.setattr("holdtrue.rehearsal.IncidentRehearsal", lambda _: here)
+        return PromotingByService(ServiceAt(two_kept))  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.mark.parametrize("dialect", [Dialect.POSTGRESQL])
+def test_the_command_tries_one_incident_after_the_other_until_one_breaks(
+    elsewhere: Callable[..., PromotingByService],
+) -> None:
+    """semantics 9.2: what failed here is passed over there, and the same draft makes the same incidents."""
+    command = elsewhere(Finding.SEED_BREAKS, Finding.BREAKS)
+    shown = command.preview(Asked(1))
+    assert shown["rehearsed"]["result"] == "breaks"
+    made = command.promote(Asked(1, str(shown["draft"])))
+    assert made["files"] == shown["files"]
+    bodies = command.client.bodies  # type: ignore[attr-defined]
+    assert len(bodies[-1]["tried"]) == 2
+    assert not any(one.get("untried") for one in bodies)
+    assert len({one["draft"] for one in bodies[2:]}) == 1
+
+
+@pytest.mark.parametrize("dialect", [Dialect.POSTGRESQL])
+@pytest.mark.parametrize("untried", [False, True])
+@pytest.mark.parametrize("then", [Finding.NOT_BROKEN, Finding.NOT_LOOKED])
+def test_what_failed_here_is_refused_however_it_is_asked_for(
+    elsewhere: Callable[..., PromotingByService], then: Finding, *, untried: bool
+) -> None:
+    """semantics 9.2."""
+    with pytest.raises(Refused, match=r"makes no test.*; here: the 1. is seed breaks") as found:
+        elsewhere(Finding.SEED_BREAKS, then).preview(Asked(1, untried=untried))
+    assert not isinstance(found.value, NotTried)
+
+
+@pytest.mark.parametrize("dialect", [Dialect.POSTGRESQL])
+def test_what_nobody_could_try_here_either_leaves_only_if_it_is_asked_for(
+    elsewhere: Callable[..., PromotingByService],
+) -> None:
+    """semantics 9.2."""
+    with pytest.raises(NotTried, match=r"nobody could try.*, nor here: the 1. is not looked"):
+        elsewhere(Finding.NOT_LOOKED).preview(Asked(1))
+    shown = elsewhere(Finding.NOT_LOOKED).preview(Asked(1, untried=True))
+    assert shown["rehearsed"]["result"] == "not looked"
+
+
+def test_no_text_of_a_service_is_run_on_a_file_of_sqlite_here(elsewhere: Callable[..., PromotingByService]) -> None:
+    command = elsewhere(Finding.BREAKS)
+    with pytest.raises(NotTried):
+        command.preview(Asked(1))
+    assert not any(one.get("tried") for one in command.client.bodies)  # type: ignore[attr-defined]
