@@ -51,6 +51,13 @@ def test_the_rules_fire_stay_and_clear_as_their_own_tests_say() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_every_rule_is_tried_with_two_instances_that_say_the_same() -> None:
+    """semantics 10: each of them exports what the store has, and people are told once."""
+    cases = [case for path in TESTS.glob("*.yml") for case in yaml.safe_load(path.read_text())["tests"]]
+    (case,) = [one for one in cases if one["name"] == "two instances that say the same are one alert, by every rule"]
+    assert {one["alertname"] for one in case["alert_rule_test"]} == set(expressions()) - {"HoldtrueDown"}
+
+
 def test_a_rule_that_is_not_sticky_fails_those_tests(tmp_path: Path) -> None:
     """The tests can fail: the naive rule resolves the moment a scrape is missing."""
     naive = RULES.read_text().replace("last_over_time(holdtrue_firing[15m])", "holdtrue_firing")
