@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 from starlette.testclient import TestClient
 
 from holdtrue.cli import run as command
@@ -70,6 +71,31 @@ def test_a_deploy_that_two_tell_at_once_is_one(
         assert ((made.id,), made.by) == (number, "cd")
         assert store.deploys.list() == (made,)
         assert store.reads.audit(5) == ()
+    finally:
+        store.close()
+
+
+def test_a_deploy_that_is_forgotten_while_it_is_told_again_is_kept_anew(
+    postgres_primary: PostgresPrimary, postgres_store: str, postgres_url: str
+) -> None:
+    """On a PostgreSQL store: another transaction prunes what the insert met, before it is read."""
+    store = open_store(postgres_url, clock=Clock())
+    forgotten: list[str] = []
+    try:
+        first = store.deploys.add("payments", "1.4.2", by="cd", who="token", at=NOON)
+        with postgres_primary.connect(postgres_store) as other:
+
+            def forget(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+                if statement.startswith("SELECT deploys.") and not forgotten:
+                    forgotten.append(statement)
+                    other.execute(b"DELETE FROM deploys")
+
+            event.listen(store._engine._engine, "before_cursor_execute", forget)
+            again = store.deploys.add("payments", "1.4.2", by="ci", who="token", at=NOON)
+        assert len(forgotten) == 1
+        assert (again.by, again.id > first.id) == ("ci", True)
+        assert store.deploys.list() == (again,)
+        assert len(store.reads.audit(5)) == 2
     finally:
         store.close()
 

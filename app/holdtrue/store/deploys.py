@@ -47,10 +47,12 @@ class Deploys:
             new = {"service": service, "version": version, "at": moment, "by": by, "recorded_at": now}
             # Two may tell of it at once, and neither sees what the other has not committed: the insert waits for it.
             added = self._engine.upsert(deploys).values(new).on_conflict_do_nothing().returning(deploys.c.id)
-            number = connection.execute(added).scalar_one_or_none()
-            if number is None:
-                same = (deploys.c.service == service) & (deploys.c.version == version) & (deploys.c.at == moment)
-                return _deploy_of(connection.execute(select(deploys).where(same)).one())
+            same = (deploys.c.service == service) & (deploys.c.version == version) & (deploys.c.at == moment)
+            while (number := connection.execute(added).scalar_one_or_none()) is None:
+                told = connection.execute(select(deploys).where(same)).one_or_none()
+                if told is not None:
+                    return _deploy_of(told)
+                # It has been forgotten between the two: then it is told of anew.
             surplus = select(deploys.c.id).order_by(deploys.c.at.desc(), deploys.c.id.desc()).offset(self._most)
             past = connection.execute(surplus.limit(1000)).scalars().all()
             if past:
