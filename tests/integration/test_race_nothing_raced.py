@@ -189,3 +189,25 @@ def test_an_effect_that_is_refused_because_the_work_was_done_again_holds(shop: S
         assert report.verdict is Verdict.HELD, report.show()
         assert isinstance(report.judged[-1].played.errors["A's effect"], error)
         assert report.judged[-1].schedule.name == "late"
+
+
+def test_an_error_of_a_party_while_the_other_is_held_is_named_and_never_called_the_new_state(shop: Shop) -> None:
+    """No verdict of its own: a fix may refuse so too. Whoever reads it knows which it is."""
+    inside: list[object] = []
+
+    def one_at_a_time() -> None:
+        with closing(shop.connect()) as connection, connection:
+            found = shop.found(connection)
+            if inside:
+                raise KeyError
+            inside.append(connection)
+            try:
+                if not found:
+                    connection.execute("INSERT INTO refunds (dispute) VALUES ('dsp_1')")
+                    connection.commit()
+            finally:
+                inside.clear()
+
+    report = shop.play(one_at_a_time, one_at_a_time)
+    assert report.verdict is Verdict.HELD, report.show()
+    assert "a party ended with KeyError while the other was held (A1, " in report.reason

@@ -17,11 +17,16 @@ def refusal_code(error: BaseException) -> str:
     return str(number) if type(error).__module__.startswith(("pymysql", "MySQLdb")) and isinstance(number, int) else ""
 
 
+def kind_of(error: BaseException) -> str:
+    """``IntegrityError (23505)``."""
+    code = next((found for one in _under(error) if (found := refusal_code(one))), "")
+    return type(error).__name__ + (f" ({code})" if code else "")
+
+
 def told(error: BaseException) -> str:
     """``IntegrityError (23505), at refunds.py:33 in issue_refund``."""
-    code = next((found for one in _under(error) if (found := refusal_code(one))), "")
     where = whereabouts.raised_in(error)
-    return type(error).__name__ + (f" ({code})" if code else "") + (f", at {where}" if where else "")
+    return kind_of(error) + (f", at {where}" if where else "")
 
 
 def all_told(errors: Mapping[str, BaseException]) -> str:

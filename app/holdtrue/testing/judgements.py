@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from holdtrue.testing import replay
 from holdtrue.testing.costs import Costs
+from holdtrue.testing.failures import kind_of
 from holdtrue.testing.plans import Schedule
 from holdtrue.testing.played import Played
 from holdtrue.testing.verdicts import BarrierFailed, How, Verdict
+
+_LISTED = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +35,16 @@ class Judged:
         )
 
     def how_it_held(self) -> str:
-        """In words, and whether that is the server's own word."""
-        inferred = self.how is How.BLOCKED and self.played.inferred
-        return f"{self.how}{' (inferred: this database does not say)' if inferred else ''}"
+        """In words, with what was refused and raised, and whether that is the server's own word."""
+        errors = ", ".join(dict.fromkeys(kind_of(error) for error in self.played.errors.values()))
+        if self.how is How.FAILED:
+            return f"a party ended with {errors} while {'the other' if len(self.played.steps) == 2 else 'another'} was held"
+        words = str(self.how)
+        if self.how is How.CONFLICTED:
+            words += f" ({', '.join(dict.fromkeys(self.played.conflicts))})"
+        if self.how is How.BLOCKED and self.played.inferred:
+            words += " (inferred: this database does not say)"
+        return words + (f", and a party ended with {errors}" if errors else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +87,23 @@ def how_held(played: Played, *, in_series: bool) -> How:
         return How.IN_SERIES
     if played.conflicts:
         return How.CONFLICTED
-    return How.BLOCKED if played.blocked else How.NEW_STATE
+    if played.blocked:
+        return How.BLOCKED
+    return How.FAILED if played.errors else How.NEW_STATE
+
+
+def hows_of(judged: Iterable[Judged]) -> str:
+    """Why schedules held that were reached; where a party ended with an error, in which of them."""
+    names: dict[str, list[str]] = {}
+    for one in judged:
+        if one.how is not None and one.played.reached:
+            names.setdefault(one.how_it_held(), []).append(one.schedule.name if one.played.errors else "")
+    return "; ".join(how + _listed([name for name in named if name]) for how, named in names.items())
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f", … {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f" ({', '.join(names[:_LISTED])}{more})" if names else ""
 
 
 def unchanged_rows(schedule: str, earlier: str) -> str:

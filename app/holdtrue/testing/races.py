@@ -17,7 +17,7 @@ from holdtrue.testing.controls import Control
 from holdtrue.testing.failures import all_told, cause_of, told
 from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.identities import Identities
-from holdtrue.testing.judgements import Judged, RaceReport, how_held, unchanged_rows
+from holdtrue.testing.judgements import Judged, RaceReport, how_held, hows_of, unchanged_rows
 from holdtrue.testing.loops import RaceLoop, of_another_loop
 from holdtrue.testing.plans import EVERY_ORDER_UP_TO, Plan, Schedule, held, in_series, orders
 from holdtrue.testing.played import Limits, Played, refuse_left_open
@@ -169,8 +169,7 @@ class Race:
             return self._report(
                 Verdict.NOT_REACHED, f"no party came to stand {self.hold or 'at a boundary'}: nothing was tested"
             )
-        hows = {one.how_it_held(): None for one in swept if one.how is not None and one.played.reached}
-        return self._report(Verdict.HELD, f"{self.rule.name} held in {len(self._judged)} schedules: {'; '.join(hows)}")
+        return self._report(Verdict.HELD, f"{self.rule.name} held in {len(self._judged)} schedules: {hows_of(swept)}")
 
     def _of_role(self, role: str, asked: str) -> Iterator[Judged]:
         for number in range(1, self.max_steps + 2):

@@ -25,6 +25,7 @@ class How(StrEnum):
 
     BLOCKED = "one party waited for the other in the database"
     CONFLICTED = "the database refused one party"
+    FAILED = "a party ended with an error while another was held"  # its own refusal, or a fault: it is named
     NEW_STATE = "the later party saw the new state"
     IN_SERIES = "one after the other"
 
