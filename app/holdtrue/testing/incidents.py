@@ -6,26 +6,23 @@ import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from holdtrue.errors import Refused
 from holdtrue.model import Dialect, Incident, TableRows
 from holdtrue.testing import promises
-from holdtrue.testing.adapters import listening
-from holdtrue.testing.adapters.reach import nothing_seen
 from holdtrue.testing.added_columns import with_added_columns
 from holdtrue.testing.barrier_databases import BarrierDatabase
 from holdtrue.testing.clocks import clock_of, with_numbers_now
 from holdtrue.testing.controls import Control, Refusal
 from holdtrue.testing.failures import told
-from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.judgements import RaceReport
 from holdtrue.testing.loops import RaceLoop, beside_this_loop, of_another_loop
+from holdtrue.testing.making import kind_of
 from holdtrue.testing.plans import Plan
-from holdtrue.testing.played import Limits, Played, refuse_left_open
-from holdtrue.testing.policies import Series
+from holdtrue.testing.played import Limits, Played
 from holdtrue.testing.races import Race
 from holdtrue.testing.rules import Rule
-from holdtrue.testing.steps import StepScheduler
 from holdtrue.testing.verdicts import BadSeed, BarrierFailed, NotWired, Verdict, WrongDatabase
 
 Run = Callable[[BarrierDatabase], object]
@@ -54,6 +51,7 @@ class FrozenIncident:
         b_may_be_idle: bool = False,
         pre_image: Run | None = None,
         also: Plan | None = None,
+        hold: Literal["server"] | None = None,
     ) -> RaceReport:
         """Show that the two runs cannot break the rule any more, in any schedule.
 
@@ -61,13 +59,15 @@ class FrozenIncident:
         them; each run alone has an effect, refers to rows that are there and keeps the rule; in series it holds; held at every
         boundary, in both roles, it holds. ``b_may_be_idle`` allows a ``run_b`` that alone changes nothing or fails.
         ``pre_image`` corrects, after the seed was loaded, what no database could tell. ``also`` is played besides:
-        ``late_effect(…)``, ``force_order(…)``.
+        ``late_effect(…)``, ``force_order(…)``. With ``hold="server"`` the PostgreSQL server holds the runs, which may then be
+        processes of their own.
 
         Raises:
             BarrierFailed: the rule is broken, or nothing was tested; the verdict says which.
             BadSeed: the frozen rows do not mean here what they meant in production.
             NotWired: a run, or ``barrier_schema``, is not wired yet.
             WrongDatabase: another engine, or code that speaks to another database.
+            Refused: ``hold="server"`` on another engine, or with ``also``.
         """
         __tracebackhide__ = True  # whoever reads the failure looks for a fault in the wired code, not in ours
         loop = RaceLoop()
@@ -83,6 +83,7 @@ class FrozenIncident:
                 b_may_be_idle=b_may_be_idle,
                 pre_image=pre_image,
                 also=also,
+                hold=hold,
             )
         finally:
             loop.close()
@@ -118,39 +119,48 @@ class FrozenIncident:
         b_may_be_idle: bool = False,
         pre_image: Run | None = None,
         also: Plan | None = None,
+        hold: Literal["server"] | None = None,
     ) -> RaceReport:
         __tracebackhide__ = True
-        limits = limits or Limits()
+        if hold is not None and also is not None:
+            raise Refused(
+                'hold="server" plays no other schedules, so also= cannot be one',
+                remedy="check the incident twice: once with each",
+            )
         if db.dialect != self.incident.engine:
             raise WrongDatabase(
                 f"the incident is from {self.incident.engine} and is replayed there only; "
                 f"the barrier database is {db.dialect}, which locks differently"
             )
+        if hold is not None and db.dialect != "postgresql":
+            raise Refused('hold="server" is for PostgreSQL', remedy="leave it out: this process holds the runs then")
         control = db.control
         control.keep_baseline()
         rule = Rule(self.incident.invariant, self.incident.sql, self.incident.returns)
         self._set_back(control, db, pre_image, loop)
         self._seed_holds(control, rule)
         note = self._observed_breaks(control, rule, corrected=pre_image is not None)
-        for name, run, may_be_idle in (("A", run_a, False), ("B", run_b, b_may_be_idle)):
-            self._set_back(control, db, pre_image, loop)
-            before, dangling = control.content(self._tables()), control.dangling()
-            played = _play_alone(StepScheduler(control.blocking(), limits, loop=loop), db, run, name)
-            self._judge_alone(control, rule, name, played, before, may_be_idle=may_be_idle)
-            self._refers_to_what_is_there(name, control.dangling() - dangling)
-        report = Race(
+        kind = kind_of(hold)
+        race = kind(
             works={"A": lambda: run_a(db), "B": lambda: run_b(db)},
             rule=rule,
             set_back=lambda: self._set_back(control, db, pre_image, loop),
             control=control,
             expected=db.sqlalchemy_url,
             plans=(also,) if also is not None else (),
-            limits=limits,
+            limits=limits or kind.LIMITS,
             max_steps=max_steps,
             external_lock=external_lock,
             content=lambda: control.content(self._tables()),
             may_fail=frozenset("B" if b_may_be_idle else ""),
-        ).play(loop)
+        )
+        for name, may_be_idle in (("A", False), ("B", b_may_be_idle)):
+            self._set_back(control, db, pre_image, loop)
+            before, dangling = control.content(self._tables()), control.dangling()
+            played = race.alone(name, loop)
+            self._judge_alone(race, name, played, before, may_be_idle=may_be_idle)
+            self._refers_to_what_is_there(name, control.dangling() - dangling)
+        report = race.play(loop)
         report.require()
         return RaceReport(report.verdict, report.reason + note, report.judged, report.steps)
 
@@ -189,10 +199,10 @@ class FrozenIncident:
             )
         return "", rule.breaks(control.ask(rule.sql))
 
-    def _judge_alone(
-        self, control: Control, rule: Rule, name: str, played: Played, before: str, *, may_be_idle: bool
-    ) -> None:
+    def _judge_alone(self, race: Race, name: str, played: Played, before: str, *, may_be_idle: bool) -> None:
         __tracebackhide__ = True
+        control, rule = race.control, race.rule
+        assert control is not None  # noqa: S101  a barrier database has one
         error = played.errors.get(name)
         if isinstance(error, NotWired):
             raise error
@@ -215,7 +225,7 @@ class FrozenIncident:
         if name in played.silent:
             raise BarrierFailed(
                 Verdict.NOT_REACHED,
-                f"run_{name.lower()} {nothing_seen()}",
+                f"run_{name.lower()} {race.silence}",
             )
         if control.content(self._tables()) == before:
             raise BarrierFailed(
@@ -332,15 +342,3 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("a text was expected")
     return value
-
-
-def _play_alone(scheduler: StepScheduler, db: BarrierDatabase, run: Run, name: str) -> Played:
-    hooks = Hooks(scheduler, db.sqlalchemy_url)
-    with listening(hooks):
-        played = scheduler.play(Series((name,)), {name: lambda: run(db)})
-    if hooks.refused is not None:
-        raise hooks.refused
-    if scheduler.loop.refused is not None:
-        raise scheduler.loop.refused
-    refuse_left_open(played)
-    return played

@@ -80,7 +80,8 @@ def race(
         def set_back() -> object:
             return before()
 
-    made = _kind_of(hold)(
+    kind = kind_of(hold)
+    made = kind(
         works=works,
         rule=rule,
         set_back=set_back,
@@ -89,7 +90,7 @@ def race(
         hold=None if isinstance(hold, Plan | str) else hold,
         plans=(hold,) if isinstance(hold, Plan) else (),
         sweeps=not isinstance(hold, Plan),
-        limits=limits or (Limits() if hold != "server" else Limits(stall=3.0, deadline=30.0)),
+        limits=limits or kind.LIMITS,
         max_steps=max_steps,
         external_lock=external_lock,
         owns_control=control is not None and not isinstance(db, BarrierDatabase),
@@ -98,7 +99,8 @@ def race(
     return made
 
 
-def _kind_of(hold: object) -> type[Race]:
+def kind_of(hold: object) -> type[Race]:
+    """Who holds the parties: this process, or the server."""
     if hold != "server":
         return Race
     from holdtrue.testing.server_races import ServerRace  # it is a race itself

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from holdtrue.errors import Refused
 from holdtrue.testing import replay
@@ -41,6 +41,8 @@ class Race:
     row is changed has tested nothing, unless the parties change some one after another; ``content`` hashes which rows count.
     Nothing has been tested either where a party fails in every schedule in series, unless it is one that ``may_fail``.
     """
+
+    LIMITS: ClassVar[Limits] = Limits()
 
     works: Mapping[str, Work]
     rule: Rule
@@ -185,6 +187,13 @@ class Race:
                     return
             if self.hold is not None:
                 return
+
+    def alone(self, role: str, loop: RaceLoop) -> Played:
+        """One party whole, and nobody beside it; whoever calls this has set the database back."""
+        self._loop = loop
+        played = self._run(Series((role,)), {role: self.works[role]})
+        refuse_left_open(played)
+        return played
 
     def play_one(self, schedule: Schedule) -> Judged:
         """Set the database back, play one schedule and judge it."""

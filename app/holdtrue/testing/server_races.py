@@ -7,8 +7,9 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from holdtrue.errors import Refused
 from holdtrue.testing.adapters import refuse
@@ -16,7 +17,7 @@ from holdtrue.testing.judgements import Judged, RaceReport
 from holdtrue.testing.loops import RaceLoop
 from holdtrue.testing.parties import Party, current_party
 from holdtrue.testing.plans import Schedule, orders
-from holdtrue.testing.played import Limits, Line, Played
+from holdtrue.testing.played import Limits, Line, Played, refuse_left_open
 from holdtrue.testing.policies import Hold, Series
 from holdtrue.testing.postgresql import PostgresControl
 from holdtrue.testing.postgresql_gate import PostgresGate, WritePoint
@@ -204,6 +205,8 @@ class ServerSchedule:
 class ServerRace(Race):
     """A race whose parties may be anything that writes to a PostgreSQL database: held before the first write of each kind."""
 
+    LIMITS: ClassVar[Limits] = Limits(stall=3.0, deadline=30.0)  # a process takes its time to start
+
     _gate: PostgresGate | None = field(default=None, init=False)
     _points: dict[str, tuple[WritePoint, ...]] = field(default_factory=dict, init=False)
 
@@ -221,14 +224,32 @@ class ServerRace(Race):
         Raises:
             Refused: the database is none of PostgreSQL.
         """
-        if not isinstance(self.control, PostgresControl):
-            self.played = True
-            raise Refused('hold="server" is for PostgreSQL', remedy="pass db=: a barrier_db, an engine or a URL of it")
-        self._gate = PostgresGate(self.control.connect())
-        try:
+        self.played = True
+        with self._at_a_gate():
             return super().play(loop)
+
+    def alone(self, role: str, loop: RaceLoop) -> Played:
+        """One party whole, and nobody beside it; what it writes is noted by the server.
+
+        Raises:
+            Refused: the database is none of PostgreSQL.
+        """
+        self._loop = loop
+        with self._at_a_gate() as gate:
+            works = {role: self.works[role]}
+            played, _wrote = ServerSchedule(gate, self.limits, self.external_lock, works).in_series((role,))
+        refuse_left_open(played)
+        return played
+
+    @contextmanager
+    def _at_a_gate(self) -> Iterator[PostgresGate]:
+        if not isinstance(self.control, PostgresControl):
+            raise Refused('hold="server" is for PostgreSQL', remedy="pass db=: a barrier_db, an engine or a URL of it")
+        self._gate = gate = PostgresGate(self.control.connect())
+        try:
+            yield gate
         finally:
-            self._gate.close()
+            gate.close()
 
     def _series(self, asked: str) -> RaceReport | None:
         """All of it, whatever is asked: only so one knows what the parties write."""
