@@ -1,4 +1,4 @@
-"""The table of what can be held is the adapters there are, and each of its cells is held by a test."""
+"""The tables of the testing kit's page are what there is: the adapters, each cell held by a test, and the fixtures."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from holdtrue.testing import plugin
 from holdtrue.testing.adapters import ADAPTERS
 from holdtrue.testing.adapters.reach import NOT_HELD
 
@@ -81,3 +82,12 @@ def test_a_report_names_every_adapter() -> None:
 def test_a_cell_is_held_by_a_test_that_is_there(name: str, test: str) -> None:
     file, _, function = test.partition("::")
     assert function in functions_of(ROOT / "tests" / "integration" / file), name
+
+
+def test_the_table_of_fixtures_is_the_fixtures_of_the_plugin() -> None:
+    """Those whose names begin with an underscore are its own."""
+    there = {name for name, one in vars(plugin).items() if isinstance(one, type(plugin.barrier_db))}
+    text = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    table = text.partition("| fixture | what it is |")[2].partition("\n\n")[0]
+    listed = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert sorted(listed) == sorted(name for name in there if not name.startswith("_"))
