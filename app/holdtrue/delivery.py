@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import structlog
@@ -40,12 +40,15 @@ FIRST_WAIT = timedelta(seconds=2)
 LONGEST_WAIT = timedelta(minutes=15)
 SHORTEST_WAIT = timedelta(seconds=0.5)
 LONGEST_PAUSE = timedelta(hours=1)
+"""However long a pause is asked for: a header of somebody else's switches no notifier off."""
 LOGIN_MENDED_WITHIN = timedelta(days=3)
 """How long a message waits while its login is refused: a token that was changed on one side only, over a weekend."""
 LEASE = timedelta(minutes=3)
 BATCH = 3
 
 What = Literal["sent", "retried", "failed"]
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,15 @@ class Retry:
 
     at: datetime | None
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _After:
+    """What comes after an attempt."""
+
+    what: What
+    retry_at: datetime | None = None
+    paused_until: datetime | None = None
 
 
 def decide_retry(
@@ -102,7 +114,7 @@ class Delivery:
         self._lock = threading.Lock()
         self._threads: dict[str, ThreadPoolExecutor] = {}
         self._busy: dict[str, Future[None]] = {}
-        self._paused: dict[str, float] = {}
+        self._paused: dict[str, datetime] = {}
         self.outcomes: Counter[tuple[str, What]] = Counter()
 
     def round(self) -> int:
@@ -155,18 +167,14 @@ class Delivery:
                 one.shutdown(wait=False, cancel_futures=True)
 
     def _free(self) -> list[str]:
-        now, names = time.monotonic(), self._notifiers()
+        names = self._notifiers()
         with self._lock:
             for name in tuple(self._threads):
                 # One that left the catalog: its thread would wait for ever.
                 if name not in names and (name not in self._busy or self._busy[name].done()):
                     self._threads.pop(name).shutdown(wait=False)
                     self._busy.pop(name, None)
-            return [
-                name
-                for name in names
-                if (name not in self._busy or self._busy[name].done()) and self._paused.get(name, 0.0) <= now
-            ]
+            return [name for name in names if name not in self._busy or self._busy[name].done()]
 
     def _thread(self, name: str) -> ThreadPoolExecutor:
         if name not in self._threads:
@@ -191,19 +199,21 @@ class Delivery:
         """One message for all; each is marked by its own key, so each keeps its order and its end (semantics 7.4)."""
         notifier = self._notifiers().get(name)
         tell = self._telling(notifier, owed)
-        paused = self._paused.get(name, 0.0) > time.monotonic()
+        began = self._store.now()
+        paused = self._pause_of(name) > began
         if notifier is None or tell is None or self._stopped.is_set() or paused or time.monotonic() >= until:
             for one in owed:
                 self._send(name, one, until)
             return
-        result = tell(self._store.now())
+        result = tell(began)
         # They wait together for their next try, so that they share that one too.
         tried = max(owed, key=lambda one: one.message.attempts)
-        retry_at, what = self._after(name, tried, result, self._store.now())
+        after = self._after(name, tried, result, self._store.now())
+        beside = [one.episode.id for one in owed[0].beside]
         marked = self._store.outbox.mark_all(
-            [one.message for one in owed], result, retry_at, [one.episode.id for one in owed[0].beside]
+            [one.message for one in owed], result, after.retry_at, beside, paused_until=after.paused_until
         )
-        self._count(name, what)
+        self._count(name, after.what)
         if isinstance(result, Undelivered):
             log.warning("notifications_not_sent", notifier=name, alerts=len(owed), problem=result.sentence)
         if not marked and owed[0].dark:
@@ -263,23 +273,23 @@ class Delivery:
 
     def _send(self, name: str, owed: OwedMessage, until: float) -> None:
         notifier = self._notifiers().get(name)
-        pause = self._paused.get(name, 0.0) - time.monotonic()
+        began = self._store.now()
         if self._stopped.is_set() or notifier is None:
-            self._give_back(owed, "not sent: stopping", timedelta(0))
+            self._store.outbox.give_back(owed.message, "not sent: stopping", began)
             return
-        if pause > 0:
-            self._give_back(owed, "not sent: the notifier asked for a pause", timedelta(seconds=pause))
+        if self._pause_of(name) > began:
+            why = "not sent: the notifier asked for a pause"
+            self._store.outbox.give_back(owed.message, why, self._pause_of(name))
             return
         if time.monotonic() >= until:
             # Another instance may hold it by now; then this writes nothing.
-            self._give_back(owed, "not sent: its turn came too late", timedelta(0))
+            self._store.outbox.give_back(owed.message, "not sent: its turn came too late", began)
             return
-        parcel = self._parcel(owed, self._store.now())
+        parcel = self._parcel(owed, began)
         result = as_a_proof(notifier.deliver(parcel), owed.episode)
-        now = self._store.now()
-        retry_at, what = self._after(name, owed, result, now)
-        marked = self._store.outbox.mark(owed.message, result, next_try_at=retry_at)
-        self._count(name, what)
+        after = self._after(name, owed, result, self._store.now())
+        marked = self._store.outbox.mark(owed.message, result, after.retry_at, paused_until=after.paused_until)
+        self._count(name, after.what)
         if isinstance(result, Undelivered):
             log.warning(
                 "notification_not_sent",
@@ -288,26 +298,27 @@ class Delivery:
                 reason=owed.message.reason.value,
                 attempt=owed.message.attempts,
                 problem=result.sentence,
-                again=retry_at is not None,
+                again=after.retry_at is not None,
             )
         if not marked:
             told = result.thread if isinstance(result, Delivered) else None
             self._correct(notifier, owed, told or parcel.thread)
 
-    def _after(
-        self, name: str, owed: OwedMessage, result: Delivered | Undelivered, now: datetime
-    ) -> tuple[datetime | None, What]:
+    def _after(self, name: str, owed: OwedMessage, result: Delivered | Undelivered, now: datetime) -> _After:
         if isinstance(result, Delivered):
-            return None, "sent"
+            return _After("sent")
+        message, paused_until = owed.message, None
         with self._lock:
-            message = owed.message
             retry = decide_retry(result, message.attempts, now, self._rng, owed_at=message.owed_at)
             if result.retry_after is not None:
-                self._paused[name] = time.monotonic() + min(result.retry_after, LONGEST_PAUSE.total_seconds())
-        return retry.at, "failed" if retry.at is None else "retried"
+                # What is claimed already waits by this; the store tells whoever claims next.
+                paused_until = now + timedelta(seconds=min(result.retry_after, LONGEST_PAUSE.total_seconds()))
+                self._paused[name] = paused_until
+        return _After("failed" if retry.at is None else "retried", retry.at, paused_until)
 
-    def _give_back(self, owed: OwedMessage, why: str, after: timedelta) -> None:
-        self._store.outbox.give_back(owed.message, why, next_try_at=self._store.now() + after)
+    def _pause_of(self, name: str) -> datetime:
+        with self._lock:
+            return self._paused.get(name, _NEVER)
 
     def _correct(self, notifier: Notifier, owed: OwedMessage, thread: Thread | None) -> None:
         """Our answer came after our claim had ended: show the newest state, since ours may lie over it (semantics 7.3)."""

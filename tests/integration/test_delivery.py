@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from casebook import case
 from holdtrue.alerting import acknowledge, lift, parse_matchers, review, unacknowledge
 from holdtrue.delivery import Delivery
 from holdtrue.model import (
@@ -41,12 +38,6 @@ def slack() -> Iterator[SlackStub]:
 def bot_of(slack: SlackStub, name: str = "oncall") -> Notifier:
     options = (("token", Secret("${SLACK_TOKEN}")), ("channel", "#payments"), ("api_url", slack.base_url))
     return build_notifier(NotifierConfig(name, "slack", options), {"SLACK_TOKEN": TOKEN})
-
-
-def each_alone(notifier: Notifier) -> Notifier:
-    """The same, as a kind that has no one message for many alerts."""
-    names = ("name", "kind", "deliver", "redraw", "describe_limits")
-    return SimpleNamespace(**{name: getattr(notifier, name) for name in names})
 
 
 @pytest.fixture
@@ -181,96 +172,6 @@ def test_what_no_retry_can_mend_is_failed_and_stays_visible(service: Service, sl
     assert message.state is MessageState.FAILED
     assert message.problem == "Slack refused it: channel_not_found"
     assert delivery.outcomes["oncall", "failed"] == 1
-
-
-def test_case_103_thirty_alerts_against_429_all_arrive(tmp_path: Path, slack: SlackStub) -> None:
-    """Case 103: Retry-After is honoured, none is lost, and no round waits for Slack."""
-    name = case("103").raw["invariant"]["name"]
-    names = tuple(f"{name}_{number:02}" for number in range(30))
-    service = Service(tmp_path, names, {"oncall": each_alone(bot_of(slack))})
-    try:
-        slack.answer_next(*[Answer(429, "ratelimited", retry_after=1)] * 10)
-        service.run()
-        delivery = service.delivery()
-        rounds = 0
-        while len(slack.messages) < 30:
-            rounds += 1
-            assert rounds < 200
-            deliver(delivery)
-            # The pause that Slack asked for is over: for the store by its clock, for this process by letting it forget.
-            service.clock.forward(2)
-            delivery._paused.clear()
-        assert all(name in slack.screen() for name in names)
-        assert len(slack.messages) == 30
-        assert service.states() == ["fired sent"] * 30
-    finally:
-        service.close()
-
-
-def test_a_pause_that_was_asked_for_holds_the_whole_notifier(tmp_path: Path, slack: SlackStub) -> None:
-    """Case 103: after one 429 the others are not thrown against it; they are given back untried."""
-    service = Service(tmp_path, ("first", "second", "third"), {"oncall": bot_of(slack)})
-    try:
-        slack.answer_next(Answer(429, "ratelimited", retry_after=600))
-        service.run()
-        delivery = service.delivery()
-        assert deliver(delivery) == 3
-        assert len(slack.calls) == 1
-        assert delivery.round() == 0
-        assert service.states() == ["fired pending"] * 3
-    finally:
-        service.close()
-
-
-def test_a_message_given_back_untried_counts_no_attempt_and_keeps_what_was_known(
-    tmp_path: Path, slack: SlackStub
-) -> None:
-    """An attempt is a message that was sent, or tried: waiting for a pause to end is none."""
-    service = Service(tmp_path, ("first", "second", "third"), {"oncall": bot_of(slack)})
-    try:
-        slack.answer_next(Answer(0, after=True), Answer(429, "ratelimited", retry_after=600))
-        service.run()
-        delivery = service.delivery()
-        deliver(delivery)
-        messages = [service.store.alerts.get(number).messages[0] for number in (1, 2, 3)]
-        assert sorted(one.attempts for one in messages) == [0, 1, 1]
-        delivery._paused["oncall"] = time.monotonic() + 600
-        service.clock.forward(650)
-        # A pause that begins between the claim and the sending.
-        claimed = service.store.outbox.claim(instance="a", limit=3, ttl=timedelta(seconds=60), notifiers=["oncall"])
-        assert len(claimed) == 3
-        delivery._send_all("oncall", claimed, time.monotonic() + 60)
-        messages = [service.store.alerts.get(number).messages[0] for number in (1, 2, 3)]
-        assert sorted(one.attempts for one in messages) == [0, 1, 1]
-        assert any("may have arrived" in one.problem for one in messages)
-        delivery._paused.clear()
-        service.clock.forward(650)
-        deliver(delivery)
-        assert service.states() == ["fired sent"] * 3
-        assert slack.screen().count("may be a repeat") == 1
-    finally:
-        service.close()
-
-
-def test_case_103_thirty_alerts_through_ten_429s_wait_only_as_long_as_asked(tmp_path: Path, slack: SlackStub) -> None:
-    """Case 103: ten pauses of two seconds take about twenty, however many messages wait for them."""
-    names = tuple(f"burst_{number:02}" for number in range(30))
-    service = Service(tmp_path, names, {"oncall": each_alone(bot_of(slack))})
-    try:
-        slack.answer_next(*[Answer(429, "ratelimited", retry_after=2)] * 10)
-        service.run()
-        delivery, began, asked = service.delivery(), service.clock.now, 0
-        while len(slack.messages) < 30:
-            assert service.clock.now - began < timedelta(seconds=40)
-            deliver(delivery)
-            if delivery.outcomes["oncall", "retried"] > asked:
-                asked += 1
-                service.clock.forward(2)
-                delivery._paused.clear()
-            else:
-                service.clock.forward(0.25)
-    finally:
-        service.close()
 
 
 class Slow:

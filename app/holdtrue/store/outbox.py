@@ -20,6 +20,7 @@ from holdtrue.store.gathering import ALONE, MOST, WINDOW, Opening, gather
 from holdtrue.store.giving_up import give_up
 from holdtrue.store.outages import due_outages
 from holdtrue.store.overtaking import Turn, Waiting, next_turn
+from holdtrue.store.pauses import forget, pause, paused
 from holdtrue.store.records import Hold, OwedMessage
 from holdtrue.store.situations import EPISODES, IS_CANARY, known_of, violations_of
 from holdtrue.store.tables import entries, episodes, events, messages, samples, threads
@@ -65,7 +66,7 @@ class Outbox:
         more than a few that begin together are claimed to share one message, and all that nobody could look at on one
         database share its message (semantics 7.4), which the ``editing`` ones keep up to date. The ``darkening`` ones tell
         of a database as one, and of all else each by itself. What comes back is what is true at the claim: episode, sample,
-        thread.
+        thread. A notifier that asked for a pause is left alone until it is over, whichever instance it told that.
         """
         if not notifiers or limit <= 0:
             return ()
@@ -73,7 +74,7 @@ class Outbox:
         with self._engine.write() as connection:
             now = self._engine.now(connection)
             claimed: list[OwedMessage] = []
-            for notifier in sorted(set(notifiers)):
+            for notifier in sorted(set(notifiers) - paused(connection, notifiers, now)):
                 claiming = _Claiming(instance, limit, now, now + ttl)
                 many = notifier in gathering
                 if not many and notifier not in darkening:
@@ -263,15 +264,23 @@ class Outbox:
                 messages.c.notifier.not_in(sorted(present)),
                 or_(messages.c.lease_until.is_(None), messages.c.lease_until < now),
             )
+            forget(connection, present)
             return give_up(connection, left, NOTIFIER_LEFT)
 
-    def mark(self, message: Message, result: Delivered | Undelivered, next_try_at: datetime | None = None) -> bool:
+    def mark(
+        self,
+        message: Message,
+        result: Delivered | Undelivered,
+        next_try_at: datetime | None = None,
+        *,
+        paused_until: datetime | None = None,
+    ) -> bool:
         """Write what became of a claimed message; False if its claim was lost meanwhile, and nothing was written.
 
         An undelivered one is tried again at ``next_try_at``; without that, or when no retry can mend it, it is ``failed``
-        and stays visible.
+        and stays visible. Nothing more is claimed for its notifier before ``paused_until``.
         """
-        return bool(self.mark_all([message], result, next_try_at))
+        return bool(self.mark_all([message], result, next_try_at, paused_until=paused_until))
 
     def mark_all(
         self,
@@ -279,6 +288,8 @@ class Outbox:
         result: Delivered | Undelivered,
         next_try_at: datetime | None = None,
         beside: Sequence[int] = (),
+        *,
+        paused_until: datetime | None = None,
     ) -> int:
         """Write what became of messages that were told as one, each under its own token; how many claims still stood.
 
@@ -289,6 +300,8 @@ class Outbox:
             now = self._engine.now(connection)
             outcome = _outcome(result, next_try_at, now)
             written = _write(connection, claimed, outcome)
+            if paused_until is not None:
+                pause(self._engine, connection, claimed[0].notifier, paused_until)
             if isinstance(result, Delivered):
                 for one in written:
                     prove(connection, one, now)
