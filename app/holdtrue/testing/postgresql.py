@@ -55,6 +55,10 @@ WHERE a.attrelid = %s::int8::oid AND a.attnum > 0 AND NOT a.attisdropped AND (
   OR (d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid AND d.refclassid = 'pg_class'::regclass AND d.refobjid = s.oid))
 ORDER BY 1
 """
+_READABLE = """
+SELECT c.oid::int8 FROM pg_catalog.pg_class c WHERE c.relkind IN ('r', 'p')
+  AND has_schema_privilege(c.relnamespace, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+"""
 _WRITING_FUNCTIONS = """
 SELECT 1 FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
 WHERE lower(p.proname) = ANY (%s::text[]) AND p.provolatile = 'v' AND n.nspname NOT IN ('pg_catalog', 'information_schema')
@@ -204,8 +208,8 @@ class PostgresControl:
             ) from error
 
     def content(self, tables: Sequence[str] | None = None) -> str:
-        """A hash of all that stands in these tables, or in every one."""
-        wanted = self._filled() if tables is None else [one for one in map(self._find, tables) if one is not None]
+        """A hash of all that stands in these tables, or in every one that this login may read."""
+        wanted = self._readable() if tables is None else [one for one in map(self._find, tables) if one is not None]
         found = [target.quoted for target in wanted]
         parts = [
             str(
@@ -268,6 +272,10 @@ class PostgresControl:
         text = " UNION ALL ".join(f"SELECT {one.oid} WHERE EXISTS (SELECT 1 FROM {one.quoted})" for one in tables)
         filled = {row[0] for row in self._connection.execute(text.encode()).fetchall()}
         return [one for one in tables if one.oid in filled]
+
+    def _readable(self) -> list[_Table]:
+        readable = {row[0] for row in self._connection.execute(_READABLE).fetchall()}
+        return [one for one in self._tables() if one.oid in readable]
 
     def _tables(self) -> list[_Table]:
         return [_Table(*row) for row in self._connection.execute(_TABLES).fetchall()]
