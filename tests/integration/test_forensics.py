@@ -117,6 +117,28 @@ def test_one_after_the_other_is_not_proved(standby: Databases, refunds: FreshDat
     )
 
 
+@pytest.mark.parametrize("log", [True, False], ids=["with the log", "by commit time"])
+def test_two_savepoints_of_one_transaction_are_one_commit(
+    standby: Databases, refunds: FreshDatabase, *, log: bool
+) -> None:
+    good = look(standby)
+    if not log:
+        refunds.execute("DROP EXTENSION pg_walinspect")
+    with refunds.connect(autocommit=False) as one:
+        one.execute("SELECT 1")  # else each block would be a transaction
+        for _ in range(2):
+            with one.transaction():
+                one.execute(INSERT)
+        one.commit()
+    wait_for_replay(refunds.replica)
+    evidence = evidence_of(look(standby, good.position))
+    first, second = sorted(row.xid for row in evidence.rows if row.table == "refunds" and row.xid is not None)
+    said = "one commit by the log, so" if log else "one commit, most likely"
+    assert overlap(evidence) == (
+        f"not proved: one writer is known: {first}, {second}: {said} one transaction with savepoints; perhaps no race"
+    )
+
+
 def test_a_writer_that_was_open_at_the_last_good_run_first_wrote_before_what_is_read(
     standby: Databases, refunds: FreshDatabase
 ) -> None:

@@ -53,7 +53,7 @@ def logged(*writers: tuple[int, str, str], **more: str) -> Traces:
         (
             [writer(740), writer(741)],
             Traces("not kept: track_commit_timestamp is off", "not read: the extension pg_walinspect is not installed"),
-            "commit times not kept: track_commit_timestamp is off; log not read: the extension pg_walinspect is not installed",
+            "extension pg_walinspect is not installed; nor is it known that they are several: a savepoint has an id of its own",
         ),
         (
             [writer(740), writer(741)],
@@ -63,6 +63,27 @@ def logged(*writers: tuple[int, str, str], **more: str) -> Traces:
         ([writer(740, 1)], Traces(), "not proved: one writer is known"),
         ([writer(None), writer(None)], Traces(), "not proved: no writer is known"),
         ([], Traces(), "not proved: no writer is known"),
+        (
+            [writer(740, 1), writer(741, 1)],
+            Traces("kept"),
+            "740, 741: one commit, most likely one transaction with savepoints; perhaps no race",
+        ),
+        (
+            [writer(740, 1), writer(741, 1)],
+            logged((740, "0/20", "0/40"), (741, "0/30", "0/40")),
+            "not proved: one writer is known: 740, 741: one commit by the log, so one transaction with savepoints",
+        ),
+        (
+            # One microsecond, and two commit records: the log is the proof.
+            [writer(740, 1), writer(741, 1)],
+            logged((740, "0/20", "0/40"), (741, "0/30", "0/50")),
+            "proved by the log: 741 first wrote at 0/30",
+        ),
+        (
+            [writer(740, 1), writer(741, 2), writer(742, 1)],
+            Traces("kept"),
+            "proved by commit order: 741 began to write before 742 and committed after it",
+        ),
         ([writer(740, 1), writer(741)], Traces("kept"), "a commit is older than the server's commit times"),
     ],
 )
@@ -143,6 +164,51 @@ def test_the_header_says_all_that_is_known() -> None:
         "deploy           deployed payments 1.4.2, 3m before the window (2026-11-29T11:42:00Z, by ci (token))",
     ):
         assert line in header
+
+
+SAID = "740, 741: one commit, most likely one transaction with savepoints; perhaps no race"
+
+
+def test_two_savepoints_of_one_commit_are_told_as_one_writer_in_every_file() -> None:
+    """Each savepoint has an id of its own, and one transaction is no race (semantics 9.3)."""
+    made = context(writers=(writer(740, 1), writer(741, 1)), traces=Traces("kept", "not read: no extension"))
+    files = render(INCIDENT, made)
+    test = files["test_incident_one_7.py"]
+    assert f"writer           {SAID}, committed 2026-11-29T12:00:01.000000Z: refunds row 740, refunds row 741\n" in test
+    assert f"overlap          not proved: one writer is known: {SAID}\n" in test
+    for party in ("run_a", "run_b"):
+        assert f"wire {party} to the code that wrote refunds row 740, refunds row 741 ({SAID})" in test
+    assert "## Savepoints" in files["README.md"]
+    assert f"- {SAID}\n" in files["README.md"]
+    record = record_of(made)
+    assert [one["transaction"] for one in record["writers"]] == [740, 741]
+    assert record["commits"] == [
+        {
+            "transactions": [740, 741],
+            "committed_at": "2026-11-29T12:00:01.000000Z",
+            "rows": ["refunds row 740", "refunds row 741"],
+            "one_commit": "most likely, by the same microsecond",
+        }
+    ]
+
+
+def test_the_log_proves_one_commit_and_one_beside_another_may_be_a_race() -> None:
+    traces = logged((740, "0/20", "0/40"), (741, "0/30", "0/40"), (742, "0/50", "0/60"))
+    made = context(writers=(writer(740), writer(742), writer(741)), traces=traces)
+    said = "740, 741: one commit by the log, so one transaction with savepoints"
+    assert f"writer           {said}, commit time not known, first record 0/20, commit 0/40: refunds" in header_of(made)
+    test = render(INCIDENT, made)["test_incident_one_7.py"]
+    assert f"wire run_a to the code that wrote refunds row 740, refunds row 741 ({said})" in test
+    assert "wire run_b to the code that wrote refunds row 742 (transaction 742)" in test
+    assert [one["one_commit"] for one in record_of(made)["commits"]] == ["proved by the log", None]
+    assert "perhaps no race" not in "".join(render(INCIDENT, made).values())
+
+
+def test_without_commit_times_and_log_neither_one_nor_two_commits_are_claimed() -> None:
+    made = context(writers=(writer(740), writer(741)), traces=Traces())
+    assert "one commit" not in "".join(one for name, one in render(INCIDENT, made).items() if name != "ticket.json")
+    assert [one["one_commit"] for one in record_of(made)["commits"]] == [None, None]
+    assert "nor is it known that they are several: a savepoint has an id of its own" in header_of(made)
 
 
 def test_the_header_says_what_is_not_known_and_why() -> None:

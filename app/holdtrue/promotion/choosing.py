@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from holdtrue.model import DatabaseConfig, Dialect, EvidenceRow, Invariant
 from holdtrue.model.masking import pseudonym
-from holdtrue.scaffolding import Assembled, assemble, recognise
+from holdtrue.scaffolding import Assembled, assemble, commits_of, recognise, writers_of
 from holdtrue.store.records import KeptEvidence
 
 _ATTEMPTS: Final = 10
@@ -46,7 +46,8 @@ def candidates(kept: Sequence[KeptEvidence], about: About) -> list[Chosen]:
     def tells(guesses: list[Chosen]) -> tuple[int, int, int]:
         one = guesses[0]
         observed = sum(len(table.rows) for table in one.assembled.observed)
-        return (len({row.xid for row in one.assembled.written}), -bool(one.kept.evidence.incomplete), min(observed, 2))
+        commits = commits_of(writers_of(one.assembled.written), one.kept.evidence.traces)
+        return (len(commits), -bool(one.kept.evidence.incomplete), min(observed, 2))
 
     return [one for guesses in sorted(made, key=tells, reverse=True) for one in guesses]
 

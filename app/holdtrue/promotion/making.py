@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
@@ -14,7 +14,6 @@ from holdtrue.model import (
     Catalog,
     DatabaseConfig,
     Dialect,
-    EvidenceRow,
     Incident,
     Invariant,
     NearDeploy,
@@ -28,7 +27,7 @@ from holdtrue.promotion.proving import first_that_breaks
 from holdtrue.promotion.refusals import as_captured, as_they_were, captured_columns, check_promotable
 from holdtrue.promotion.wanted import PLAIN, Wanted
 from holdtrue.rehearsal import Rehearse, Rehearsed
-from holdtrue.scaffolding import Extra, TicketContext, Writer, recognise, render, render_extras, ticket_id
+from holdtrue.scaffolding import Extra, TicketContext, recognise, render, render_extras, ticket_id, writers_of
 from holdtrue.scaffolding.isolation_spec import why_no_spec
 from holdtrue.store import Store
 from holdtrue.store.records import AlertDetail
@@ -215,7 +214,7 @@ def _context(
         last_good=chosen.kept.last_good,
         last_good_at=chosen.kept.last_good_at,
         split=chosen.assembled.split,
-        writers=_writers(chosen.assembled.written),
+        writers=writers_of(chosen.assembled.written),
         traces=taken.traces,
         definition=invariant.definition,
         generation=detail.first_run.generation if detail.first_run is not None else 0,
@@ -233,21 +232,6 @@ def _context(
         rehearsed_how=rehearsed.sentence,
         lost=rehearsed.lost,
     )
-
-
-def _writers(written: Sequence[EvidenceRow]) -> tuple[Writer, ...]:
-    """Who wrote the observed rows, in the order in which they began; rows are named by table and place in ``observed``."""
-    places: dict[str, int] = {}
-    rows: dict[int | None, list[str]] = {}
-    when: dict[int | None, datetime | None] = {}
-    for row in written:
-        place = places[row.table] = places.get(row.table, 0) + 1
-        rows.setdefault(row.xid, []).append(f"{row.table} row {place}")
-        when[row.xid] = row.committed_at
-    if set(rows) == {None}:
-        return tuple(Writer(None, None, (name,)) for name in rows[None])
-    ordered = sorted(rows, key=lambda xid: -1 if xid is None else xid)
-    return tuple(Writer(xid, when[xid], tuple(rows[xid])) for xid in ordered)
 
 
 def _page(catalog: Catalog, alert: int) -> str:

@@ -1,6 +1,7 @@
 """renders a ticket's files as {path: text} (pure)"""
 
 from holdtrue.scaffolding.assembly import NO_RUN_BEFORE, Assembled, assemble
+from holdtrue.scaffolding.commits import commits_of, writers_of
 from holdtrue.scaffolding.contexts import TicketContext, Writer
 from holdtrue.scaffolding.extras import Extra, render_extras
 from holdtrue.scaffolding.folder import render
@@ -17,9 +18,11 @@ __all__ = [
     "TicketContext",
     "Writer",
     "assemble",
+    "commits_of",
     "recognise",
     "render",
     "render_extras",
     "side_of",
     "ticket_id",
+    "writers_of",
 ]

@@ -7,7 +7,8 @@ import json
 from holdtrue.model import Incident, show_moment
 from holdtrue.scaffolding import forensics
 from holdtrue.scaffolding.assembly import BY_TRANSACTION
-from holdtrue.scaffolding.contexts import TicketContext, Writer
+from holdtrue.scaffolding.commits import Commit, commits_of
+from holdtrue.scaffolding.contexts import TicketContext
 from holdtrue.scaffolding.texts import fenced, in_docstring, in_markdown, in_sql_comment, is_dotted
 
 _TEST = '''"""Barrier test for incident {id}.
@@ -65,7 +66,7 @@ def render(incident: Incident, context: TicketContext) -> dict[str, str]:
 
 
 def _test(incident: Incident, context: TicketContext) -> str:
-    wrote = [_wrote(writer) for writer in context.writers] or ["the rows in observed"]
+    wrote = [_wrote(one) for one in commits_of(context.writers, context.traces)] or ["the rows in observed"]
     suggestion = ""
     if is_dotted(context.operation):
         module, _, function = context.operation.partition(":")
@@ -133,9 +134,24 @@ def _lost(child: str, parent: str) -> str:
     return f"a row of {child} refers to a row of {parent} that was not there any more"
 
 
-def _wrote(writer: Writer) -> str:
-    rows = ", ".join(writer.rows)
-    return f"{rows} (transaction {writer.xid})" if writer.xid is not None else rows
+def _wrote(commit: Commit) -> str:
+    rows = ", ".join(commit.rows)
+    return f"{rows} ({commit.said})" if commit.said else rows
+
+
+def _savepoints(context: TicketContext) -> str:
+    """What is said of ids that are one commit; nothing where there are none."""
+    told = [one for one in commits_of(context.writers, context.traces) if one.known is not None]
+    if not told:
+        return ""
+    lines = "".join(f"- {one.said}\n" for one in told)
+    alone = (
+        "\nNo other writer of the rows is known, so `run_a` and `run_b` name the same code. If one call of it writes all of"
+        " the rows, no race was needed: look there first.\n"
+        if told[0].alone
+        else ""
+    )
+    return f"## Savepoints\n\nEach savepoint (a nested block) has an id of its own:\n\n{lines}{alone}\n"
 
 
 def _schema(incident: Incident, context: TicketContext) -> str:
@@ -213,7 +229,7 @@ A PostgreSQL server comes from `HOLDTRUE_BARRIER_URL` (a login that may create d
 
 {in_markdown(at_export(context))}
 
-{_times(context)}## Guesses
+{_savepoints(context)}{_times(context)}## Guesses
 
 {guesses or f"None: {sure}." + chr(10)}
 ## Stand-ins

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from holdtrue.model import Dialect, Incident, Position, Traces, show_duration, show_moment, utc
 from holdtrue.model.traces import UNTRACED
-from holdtrue.scaffolding.contexts import TicketContext, Writer
+from holdtrue.scaffolding.commits import Commit, commits_of
+from holdtrue.scaffolding.contexts import TicketContext
 from holdtrue.scaffolding.overlaps import prove_overlap
 
 _SHOWN = 20
@@ -19,8 +21,8 @@ def facts(incident: Incident, context: TicketContext) -> Iterator[tuple[str, str
     yield "window", _window(context)
     yield "first bad run", _stand(context.first_bad, incident.engine)
     yield "last good run", _stand(context.last_good, incident.engine) if context.last_good else "no run before it"
-    for writer in context.writers:
-        yield "writer", _writer(writer, context)
+    for commit in commits_of(context.writers, context.traces):
+        yield "writer", _writer(commit, context)
     yield "overlap", prove_overlap(context.writers, context.traces)
     traces = _traces(incident, context)
     yield "commit times", traces.commit_times
@@ -50,12 +52,21 @@ def record(incident: Incident, context: TicketContext) -> dict[str, object]:
         "writers": [
             {
                 "transaction": one.xid,
-                "committed_at": _exactly(one),
+                "committed_at": _exactly(one.committed_at),
                 "rows": list(one.rows),
                 "first_record": (trace.first or None) if (trace := context.traces.of(one.xid)) else None,
                 "commit_record": (trace.committed or None) if trace else None,
             }
             for one in context.writers
+        ],
+        "commits": [
+            {
+                "transactions": list(one.xids),
+                "committed_at": _exactly(one.committed_at),
+                "rows": list(one.rows),
+                "one_commit": one.known.value if one.known is not None else None,
+            }
+            for one in commits_of(context.writers, context.traces)
         ],
         "overlap": prove_overlap(context.writers, context.traces),
         "commit_times": _traces(incident, context).commit_times,
@@ -98,21 +109,23 @@ def _window(context: TicketContext) -> str:
     )
 
 
-def _writer(writer: Writer, context: TicketContext) -> str:
-    parts = [f"transaction {writer.xid}" if writer.xid is not None else "not known"]
-    parts.append(f"committed {_exactly(writer)}" if writer.committed_at is not None else "commit time not known")
-    trace = context.traces.of(writer.xid)
-    if trace is not None and trace.committed:
-        first = f"first record {trace.first}" if trace.first else f"first record before {context.traces.since}"
-        parts.append(f"{first}, commit {trace.committed}")
-    return f"{', '.join(parts)}: {', '.join(writer.rows)}"
+def _writer(commit: Commit, context: TicketContext) -> str:
+    parts = [commit.said or "not known"]
+    at = _exactly(commit.committed_at)
+    parts.append(f"committed {at}" if at is not None else "commit time not known")
+    traces = [trace for xid in commit.xids if (trace := context.traces.of(xid)) is not None and trace.committed]
+    if traces:
+        began = all(trace.first for trace in traces)
+        first = f"first record {traces[0].first}" if began else f"first record before {context.traces.since}"
+        parts.append(f"{first}, commit {traces[0].committed}")
+    return f"{', '.join(parts)}: {', '.join(commit.rows)}"
 
 
-def _exactly(writer: Writer) -> str | None:
+def _exactly(moment: datetime | None) -> str | None:
     """To the microsecond: two of them are compared."""
-    if writer.committed_at is None:
+    if moment is None:
         return None
-    return utc(writer.committed_at).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return utc(moment).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _stand(position: Position | None, engine: str) -> str:

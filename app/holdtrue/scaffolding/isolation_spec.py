@@ -1,4 +1,4 @@
-r"""writes an incident as a spec for PostgreSQL's isolationtester: a session for each writer, with what it wrote (pure)
+r"""writes an incident as a spec for PostgreSQL's isolationtester: a session for each commit, with what it wrote (pure)
 
 The tester ends a block at the first ``}``, in a string too, and knows no escape for it. So whatever holds one, or anything
 beyond plain ASCII, is written as a literal or name with escapes (``E'\u007D'``, ``U&"\007D"``), and statements that do are
@@ -12,7 +12,8 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from holdtrue.model import Dialect, Incident
-from holdtrue.scaffolding.contexts import TicketContext, Writer
+from holdtrue.scaffolding.commits import Commit, commits_of
+from holdtrue.scaffolding.contexts import TicketContext
 from holdtrue.scaffolding.placing import SEED, PlacedRow, placed_rows
 from holdtrue.scaffolding.texts import in_docstring
 
@@ -41,13 +42,14 @@ def why_no_spec(incident: Incident, context: TicketContext) -> str:
         return f"an isolationtester spec is for PostgreSQL, and this incident is from {incident.engine}"
     if not context.writers:
         return "no row was written in the window, so a spec would have no session"
-    if len(context.writers) > _SESSIONS:
-        return f"{len(context.writers)} transactions wrote in the window, and a spec has at most {_SESSIONS} sessions"
+    commits = commits_of(context.writers, context.traces)
+    if len(commits) > _SESSIONS:
+        return f"{len(commits)} transactions wrote in the window, and a spec has at most {_SESSIONS} sessions"
     return ""
 
 
 def isolation_spec(incident: Incident, context: TicketContext) -> str:
-    """The spec: schema and seed as setup, a session for each writer, one permutation in which all write before any commits.
+    """The spec: schema and seed as setup, a session for each commit, one permutation in which all write before any commits.
 
     Raises:
         ValueError: there can be none, as :func:`why_no_spec` says.
@@ -56,6 +58,7 @@ def isolation_spec(incident: Incident, context: TicketContext) -> str:
     if reason:
         raise ValueError(reason)
     rows = list(placed_rows(incident, context))
+    commits = commits_of(context.writers, context.traces)
     tables = _Tables(context.schema_sql)
     seed = [tables.insert(one) for one in rows if one.part == SEED]
     there = {key for one in rows if one.part == SEED and (key := tables.key(one)) is not None}
@@ -63,13 +66,13 @@ def isolation_spec(incident: Incident, context: TicketContext) -> str:
     made = (_executed(context.schema_sql), tables.path, "\n".join(seed), *made_rule)
     setup = "".join(f"setup\n{_block(one)}\n" for one in made if one)
     sessions = "".join(
-        _session(f"s{number}", tables, [one for one in rows if one.writer is writer], there)
-        for number, writer in enumerate(context.writers, 1)
+        _session(f"s{number}", tables, commit, [one for one in rows if one.writer in commit.writers], there)
+        for number, commit in enumerate(commits, 1)
     )
     path = _block(tables.path) if tables.path else ""
     rule = '\nsession "rule"\n' + (f"setup\n{path}\n" if path else "")
     rule += f'step "before"\n{_block(asked_rule)}\nstep "after"\n{_block(asked_rule)}\n'
-    return _head(incident, context) + setup + sessions + rule + _permutation(context.writers)
+    return _head(incident, context) + setup + sessions + rule + _permutation(commits)
 
 
 def literal(text: str) -> str:
@@ -137,9 +140,8 @@ def _head(incident: Incident, context: TicketContext) -> str:
     return _HEAD.format(id=incident.id, invariant=in_docstring(incident.invariant), facts=shown)
 
 
-def _session(title: str, tables: _Tables, rows: Sequence[PlacedRow], there: Collection[_Key]) -> str:
-    xid = rows[0].writer.xid if rows and rows[0].writer is not None else None
-    who = f"# transaction {xid}" if xid is not None else "# the writer is not known"
+def _session(title: str, tables: _Tables, commit: Commit, rows: Sequence[PlacedRow], there: Collection[_Key]) -> str:
+    who = f"# {commit.said}" if commit.said else "# the writer is not known"
     begin = f"{tables.path}\nBEGIN;" if tables.path else "BEGIN;"
     writes = "\n".join(tables.write(one, there) for one in rows)
     return (
@@ -148,19 +150,19 @@ def _session(title: str, tables: _Tables, rows: Sequence[PlacedRow], there: Coll
     )
 
 
-def _permutation(writers: Sequence[Writer]) -> str:
+def _permutation(commits: Sequence[Commit]) -> str:
     """All write in the order of their ids; they commit as they did, where that is known."""
-    numbered = list(enumerate(writers, 1))
+    numbered = list(enumerate(commits, 1))
 
-    def committed(one: tuple[int, Writer]) -> tuple[bool, float, int]:
+    def committed(one: tuple[int, Commit]) -> tuple[bool, float, int]:
         at: datetime | None = one[1].committed_at
         return at is None, at.timestamp() if at is not None else 0.0, one[0]
 
     writes = [f'"s{number}_write"' for number, _ in numbered]
-    commits = [f'"s{number}_commit"' for number, _ in sorted(numbered, key=committed)]
+    ends = [f'"s{number}_commit"' for number, _ in sorted(numbered, key=committed)]
     serial = [f'"s{number}_{step}"' for number, _ in numbered for step in ("write", "commit")]
     return (
-        f'\npermutation "before" {" ".join(writes)} {" ".join(commits)} "after"\n'
+        f'\npermutation "before" {" ".join(writes)} {" ".join(ends)} "after"\n'
         "# One after the other, in another empty database:\n"
         f'# permutation "before" {" ".join(serial)} "after"\n'
     )

@@ -7,6 +7,7 @@ from itertools import permutations
 
 from holdtrue.model import Traces
 from holdtrue.model.traces import KEPT
+from holdtrue.scaffolding.commits import commits_of, may_be_one
 from holdtrue.scaffolding.contexts import Writer
 
 NOT_PROVED = "not proved"
@@ -24,8 +25,10 @@ def prove_overlap(writers: Sequence[Writer], traces: Traces) -> str:
         if found:
             return found
     known = [one for one in writers if one.xid is not None]
-    if len(known) < 2:
-        return f"{NOT_PROVED}: {'one writer is known' if known else 'no writer is known'}"
+    commits = [one for one in commits_of(writers, traces) if one.xids]
+    if len(commits) < 2:
+        several = f": {commits[0].said}" if len(known) > 1 else ""
+        return f"{NOT_PROVED}: {'one writer is known' if known else 'no writer is known'}{several}"
     return f"{NOT_PROVED}: {'; '.join(_why_not(known, traces))}"
 
 
@@ -65,6 +68,8 @@ def _why_not(writers: Sequence[Writer], traces: Traces) -> Iterator[str]:
         yield f"log {traces.log}" if not traces.writers else "the log that was read lacks a commit"
     else:
         yield "in the log none wrote before another one committed"
+    if may_be_one(writers, traces):
+        yield "nor is it known that they are several: a savepoint has an id of its own"
 
 
 def _number(position: str) -> int:
