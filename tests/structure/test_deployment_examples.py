@@ -128,6 +128,17 @@ def test_the_grafana_dashboard_asks_for_metrics_and_labels_that_there_are() -> N
             assert set(re.findall(r"(\w+)=~", matchers)) <= names[name], expression
 
 
+def test_the_grafana_dashboard_shows_when_each_notifier_was_last_proven_and_which_never_was() -> None:
+    """Semantics 7.7: one that was never proven has no age, and must not look like one that is."""
+    board = json.loads((DEPLOY / "grafana" / "holdtrue.json").read_text())
+    shown = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    assert "time() - max by (notifier)(holdtrue_notifier_last_proven_timestamp_seconds)" in shown
+    assert "max by (notifier)(holdtrue_notifier_unproven)" in shown
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in board["panels"]]
+    assert len(set(places)) == len(places)
+
+
 def test_what_instances_share_is_aggregated_by_max_and_what_they_count_by_sum() -> None:
     """Semantics 10: every instance exports the same series of the store; a plain sum would count them once each."""
     board = json.loads((DEPLOY / "grafana" / "holdtrue.json").read_text())
