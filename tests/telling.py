@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from holdtrue.alerting import decide, withdraw
 from holdtrue.delivery import Delivery
 from holdtrue.model import (
     Decision,
+    Delivered,
     Description,
     Episode,
     Failure,
@@ -19,11 +21,13 @@ from holdtrue.model import (
     Interval,
     Invariant,
     Outcome,
+    Parcel,
     Policy,
     Position,
     Run,
     Sample,
     Situation,
+    Undelivered,
 )
 from holdtrue.notifiers import Alertmanager, Notifier
 from holdtrue.pushing import Pushing
@@ -47,6 +51,30 @@ class Clock:
 
     def forward(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
+
+
+class Slow:
+    """A notifier that answers when it is told to."""
+
+    kind = "slow"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.begun = threading.Event()
+        self.answer = threading.Event()
+        self.parcels: list[Parcel] = []
+
+    def deliver(self, parcel: Parcel) -> Delivered | Undelivered:
+        self.parcels.append(parcel)
+        self.begun.set()
+        self.answer.wait(20)
+        return Delivered()
+
+    def redraw(self, parcel: Parcel) -> Delivered | Undelivered:
+        return Delivered()
+
+    def describe_limits(self) -> str:
+        return ""
 
 
 class Service:
@@ -128,8 +156,9 @@ class Service:
         saved = self.store.runs.save(batch, deciding)
         assert all(not one.dropped for one in saved), saved
 
-    def delivery(self, instance: str = "a") -> Delivery:
-        made = Delivery(self.store, lambda: self.notifiers, self.describe, instance, rng=drawn_by(7), lease=self.lease)
+    def delivery(self, instance: str = "a", **options: Any) -> Delivery:
+        wired = {"rng": drawn_by(7), "lease": self.lease, **options}
+        made = Delivery(self.store, lambda: self.notifiers, self.describe, instance, **wired)
         self.opened.append(made)
         return made
 

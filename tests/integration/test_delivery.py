@@ -12,20 +12,17 @@ import pytest
 from holdtrue.alerting import acknowledge, lift, parse_matchers, review, unacknowledge
 from holdtrue.delivery import Delivery
 from holdtrue.model import (
-    Delivered,
     MessageState,
     NotifierConfig,
     Outcome,
-    Parcel,
     Reason,
     Secret,
-    Undelivered,
 )
 from holdtrue.notifiers import Notifier, build_notifier
 from holdtrue.notifiers.slack import SlackBot
 from servers.service import until
 from servers.slack import TOKEN, Answer, SlackStub
-from telling import Service
+from telling import Service, Slow
 
 
 @pytest.fixture
@@ -172,30 +169,6 @@ def test_what_no_retry_can_mend_is_failed_and_stays_visible(service: Service, sl
     assert message.state is MessageState.FAILED
     assert message.problem == "Slack refused it: channel_not_found"
     assert delivery.outcomes["oncall", "failed"] == 1
-
-
-class Slow:
-    """A notifier that answers when it is told to."""
-
-    kind = "slow"
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.begun = threading.Event()
-        self.answer = threading.Event()
-        self.parcels: list[Parcel] = []
-
-    def deliver(self, parcel: Parcel) -> Delivered | Undelivered:
-        self.parcels.append(parcel)
-        self.begun.set()
-        self.answer.wait(20)
-        return Delivered()
-
-    def redraw(self, parcel: Parcel) -> Delivered | Undelivered:
-        return Delivered()
-
-    def describe_limits(self) -> str:
-        return ""
 
 
 def test_a_slow_notifier_delays_no_other(tmp_path: Path, slack: SlackStub) -> None:

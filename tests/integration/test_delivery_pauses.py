@@ -12,6 +12,7 @@ import pytest
 
 from casebook import case
 from holdtrue.delivery import Delivery
+from holdtrue.delivery.sending import _Work
 from holdtrue.notifiers import Notifier
 from scenes.told import notifier_at
 from servers.slack import Answer, SlackStub
@@ -134,7 +135,7 @@ def test_a_message_given_back_untried_counts_no_attempt_and_keeps_what_was_known
         # A pause that begins between the claim and the sending.
         claimed = service.store.outbox.claim(instance="a", limit=3, ttl=timedelta(seconds=60), notifiers=["oncall"])
         assert len(claimed) == 3
-        delivery._send_all("oncall", claimed, time.monotonic() + 60)
+        delivery._send_all("oncall", _Work(claimed, time.monotonic() + 60, time.monotonic() + 60))
         messages = [service.store.alerts.get(number).messages[0] for number in (1, 2, 3)]
         assert sorted(one.attempts for one in messages) == [0, 1, 1]
         assert any("may have arrived" in one.problem for one in messages)

@@ -27,6 +27,7 @@ from holdtrue.store.tables import entries, episodes, events, messages, samples, 
 
 NOTIFIER_LEFT = "the notifier left the catalog"
 
+_LET_GO: Values = {"lease_owner": None, "lease_until": None}
 _LOOKED_AT = episodes.c.subject != Subject.HEALTH.value
 
 
@@ -267,6 +268,12 @@ class Outbox:
             forget(connection, present)
             return give_up(connection, left, NOTIFIER_LEFT)
 
+    def hold(self, claimed: Sequence[Message], ttl: timedelta) -> set[int]:
+        """Hold claimed messages for another ``ttl`` while they are being sent; the ids of those whose claim still stood."""
+        with self._engine.write() as connection:
+            until = self._engine.now(connection) + ttl
+            return {one.id for one in _write(connection, claimed, {"lease_until": until})}
+
     def mark(
         self,
         message: Message,
@@ -298,8 +305,7 @@ class Outbox:
         self._hold("outbox.mark", "before")
         with self._engine.write() as connection:
             now = self._engine.now(connection)
-            outcome = _outcome(result, next_try_at, now)
-            written = _write(connection, claimed, outcome)
+            written = _write(connection, claimed, {**_LET_GO, **_outcome(result, next_try_at, now)})
             if paused_until is not None:
                 pause(self._engine, connection, claimed[0].notifier, paused_until)
             if isinstance(result, Delivered):
@@ -345,6 +351,7 @@ class Outbox:
         """
         with self._engine.write() as connection:
             given_back = {
+                **_LET_GO,
                 "attempts": message.attempts - 1,
                 "problem": message.problem or why,
                 "next_try_at": next_try_at,
@@ -368,11 +375,7 @@ def _write(connection: Connection, claimed: Sequence[Message], values: Values) -
     tokens = {row.id: row.token for row in connection.execute(locked)}
     written = [one for one in claimed if tokens.get(one.id) == one.token]
     if written:
-        connection.execute(
-            update(messages)
-            .where(among(messages.c.id, [one.id for one in written]))
-            .values(lease_owner=None, lease_until=None, **values)
-        )
+        connection.execute(update(messages).where(among(messages.c.id, [one.id for one in written])).values(**values))
     return written
 
 

@@ -1,4 +1,4 @@
-"""claims owed notifications, sends them in order, retries"""
+"""sends what is owed: a thread for each notifier, what it has claimed held while it sends"""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Literal
 import structlog
 
 from holdtrue import alerting
+from holdtrue.delivery.retries import Retry, decide_retry
 from holdtrue.errors import NotFound, StoreError
 from holdtrue.model import (
     Delivered,
@@ -36,14 +37,10 @@ from holdtrue.store.records import OwedMessage
 
 log = structlog.get_logger("holdtrue.delivery")
 
-FIRST_WAIT = timedelta(seconds=2)
-LONGEST_WAIT = timedelta(minutes=15)
-SHORTEST_WAIT = timedelta(seconds=0.5)
-LONGEST_PAUSE = timedelta(hours=1)
-"""However long a pause is asked for: a header of somebody else's switches no notifier off."""
-LOGIN_MENDED_WITHIN = timedelta(days=3)
-"""How long a message waits while its login is refused: a token that was changed on one side only, over a weekend."""
-LEASE = timedelta(minutes=3)
+LEASE = timedelta(seconds=30)
+"""How long what an instance has claimed waits for it once it is gone: each round holds anew what is being sent."""
+LONGEST_HELD = timedelta(minutes=3)
+"""However often it is held anew: each call has a time limit of its own, and a thread that keeps none is not waited for."""
 BATCH = 3
 
 What = Literal["sent", "retried", "failed"]
@@ -51,41 +48,18 @@ What = Literal["sent", "retried", "failed"]
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """When an undelivered message is tried again, and why then; ``at`` is None if no retry can mend it."""
+@dataclass(slots=True)
+class _Work:
+    """What one notifier's thread has claimed; a message of it may be begun while the claim ``stands``."""
 
-    at: datetime | None
-    why: str
+    owed: Sequence[OwedMessage]
+    until: float
+    ends: float
+    lost: frozenset[int] = frozenset()
 
-
-@dataclass(frozen=True, slots=True)
-class _After:
-    """What comes after an attempt."""
-
-    what: What
-    retry_at: datetime | None = None
-    paused_until: datetime | None = None
-
-
-def decide_retry(
-    result: Undelivered, attempts: int, now: datetime, rng: random.Random, *, owed_at: datetime | None = None
-) -> Retry:
-    """A wait that the notifier names is kept as it stands; otherwise exponential backoff with full jitter.
-
-    ``attempts`` are those that the store remembers. Either wait is a little longer by chance: what failed together should
-    not return together. A message that a retry can mend is never given up: the wait grows to a quarter of an hour and stays
-    there. One that was owed at ``owed_at``, and whose login is refused, is given up after `LOGIN_MENDED_WITHIN`.
-    """
-    if result.permanent:
-        return Retry(None, "no retry can mend it")
-    if result.login and owed_at is not None and now - owed_at >= LOGIN_MENDED_WITHIN:
-        return Retry(None, "nobody has mended the login")
-    if result.retry_after is not None:
-        asked = max(SHORTEST_WAIT, timedelta(seconds=min(result.retry_after, LONGEST_PAUSE.total_seconds())))
-        return Retry(now + asked + min(FIRST_WAIT, asked * 0.25) * rng.random(), "as the notifier asked")
-    ceiling = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(max(attempts, 1) - 1, 20))
-    return Retry(now + max(SHORTEST_WAIT, ceiling * rng.random()), f"attempt {attempts}")
+    def stands(self, owed: OwedMessage) -> bool:
+        """Whether nobody else can have claimed it."""
+        return time.monotonic() < self.until and owed.message.id not in self.lost
 
 
 class Delivery:
@@ -101,6 +75,7 @@ class Delivery:
         notified: Callable[[str, What], None] | None = None,
         rng: random.Random | None = None,
         lease: timedelta = LEASE,
+        longest_held: timedelta = LONGEST_HELD,
     ) -> None:
         """Wire the delivery; nothing is sent before ``round``. ``notified`` hears of every attempt's outcome."""
         self._store = store
@@ -110,25 +85,28 @@ class Delivery:
         self._notified = notified
         self._rng = rng or random.Random()  # noqa: S311 - jitter, no secret
         self._lease = lease
+        self._longest_held = longest_held
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._threads: dict[str, ThreadPoolExecutor] = {}
         self._busy: dict[str, Future[None]] = {}
+        self._working: dict[str, _Work] = {}
         self._paused: dict[str, datetime] = {}
         self.outcomes: Counter[tuple[str, What]] = Counter()
 
     def round(self) -> int:
-        """Claim for every notifier that is free, hand the messages to its thread, and say how many they are.
+        """Hold what is being sent; claim for every notifier that is free, and say how many messages its thread was handed.
 
         Raises:
             StoreError: the store did not answer; what is owed stays owed.
         """
         if self._stopped.is_set():
             return 0
+        self._hold_on()
         free = self._free()
         if not free:
             return 0
-        until = time.monotonic() + self._lease.total_seconds()
+        began = time.monotonic()
         built = self._notifiers()
         tellers: dict[str, OutageTeller] = {}
         for name in free:
@@ -149,8 +127,24 @@ class Delivery:
             by_notifier.setdefault(owed.message.notifier, []).append(owed)
         with self._lock:
             for name, mine in by_notifier.items():
-                self._busy[name] = self._thread(name).submit(self._send_all, name, mine, until)
+                work = _Work(mine, began + self._lease.total_seconds(), began + self._longest_held.total_seconds())
+                self._working[name] = work
+                self._busy[name] = self._thread(name).submit(self._send_all, name, work)
         return len(claimed)
+
+    def _hold_on(self) -> None:
+        """Hold what is being sent for another lease: one that is gone, or frozen, holds nothing, and another one sends it."""
+        began = time.monotonic()
+        with self._lock:
+            busy = [one for name, one in self._working.items() if not self._busy[name].done() and began < one.ends]
+        if not busy:
+            return
+        claimed = [owed.message for one in busy for owed in one.owed]
+        lost = frozenset({one.id for one in claimed} - self._store.outbox.hold(claimed, self._lease))
+        for work in busy:
+            # What has been marked by now is lost too: it is not begun again.
+            work.lost |= lost
+            work.until = began + self._lease.total_seconds()
 
     def wait_until_idle(self, within: float) -> bool:
         """Wait for the messages under way; False if some still are after ``within`` seconds."""
@@ -174,6 +168,7 @@ class Delivery:
                 if name not in names and (name not in self._busy or self._busy[name].done()):
                     self._threads.pop(name).shutdown(wait=False)
                     self._busy.pop(name, None)
+                    self._working.pop(name, None)
             return [name for name in names if name not in self._busy or self._busy[name].done()]
 
     def _thread(self, name: str) -> ThreadPoolExecutor:
@@ -181,39 +176,39 @@ class Delivery:
             self._threads[name] = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"deliver-{name}")
         return self._threads[name]
 
-    def _send_all(self, name: str, owed: Sequence[OwedMessage], until: float) -> None:
-        for shared in _shared(owed):
+    def _send_all(self, name: str, work: _Work) -> None:
+        for shared in _shared(work.owed):
             one = shared[0]
             try:
                 if one.shares:
-                    self._send_together(name, shared, until)
+                    self._send_together(name, shared, work)
                 else:
-                    self._send(name, one, until)
+                    self._send(name, one, work)
             except StoreError as problem:
                 # Nothing is lost: the claim ends by itself, and the message is sent again, marked as a possible repeat.
                 log.warning("delivery_not_marked", notifier=name, problem=type(problem).__name__)
             except Exception as problem:  # noqa: BLE001 - one message must not take the others with it; its claim ends too
                 log.error("delivery_failed", notifier=name, message=one.message.id, problem=type(problem).__name__)
 
-    def _send_together(self, name: str, owed: Sequence[OwedMessage], until: float) -> None:
+    def _send_together(self, name: str, owed: Sequence[OwedMessage], work: _Work) -> None:
         """One message for all; each is marked by its own key, so each keeps its order and its end (semantics 7.4)."""
         notifier = self._notifiers().get(name)
         tell = self._telling(notifier, owed)
         began = self._store.now()
-        paused = self._pause_of(name) > began
-        if notifier is None or tell is None or self._stopped.is_set() or paused or time.monotonic() >= until:
+        waits = self._stopped.is_set() or self._pause_of(name) > began or not all(work.stands(one) for one in owed)
+        if notifier is None or tell is None or waits:
             for one in owed:
-                self._send(name, one, until)
+                self._send(name, one, work)
             return
         result = tell(began)
         # They wait together for their next try, so that they share that one too.
         tried = max(owed, key=lambda one: one.message.attempts)
-        after = self._after(name, tried, result, self._store.now())
+        after, what = self._after(name, tried, result, self._store.now())
         beside = [one.episode.id for one in owed[0].beside]
         marked = self._store.outbox.mark_all(
-            [one.message for one in owed], result, after.retry_at, beside, paused_until=after.paused_until
+            [one.message for one in owed], result, after.at, beside, paused_until=after.paused_until
         )
-        self._count(name, after.what)
+        self._count(name, what)
         if isinstance(result, Undelivered):
             log.warning("notifications_not_sent", notifier=name, alerts=len(owed), problem=result.sentence)
         if not marked and owed[0].dark:
@@ -271,7 +266,7 @@ class Delivery:
         notifier.redraw_outage(self._outage(one, (), standing, thread, self._store.now()))
         return True
 
-    def _send(self, name: str, owed: OwedMessage, until: float) -> None:
+    def _send(self, name: str, owed: OwedMessage, work: _Work) -> None:
         notifier = self._notifiers().get(name)
         began = self._store.now()
         if self._stopped.is_set() or notifier is None:
@@ -281,15 +276,15 @@ class Delivery:
             why = "not sent: the notifier asked for a pause"
             self._store.outbox.give_back(owed.message, why, self._pause_of(name))
             return
-        if time.monotonic() >= until:
+        if not work.stands(owed):
             # Another instance may hold it by now; then this writes nothing.
             self._store.outbox.give_back(owed.message, "not sent: its turn came too late", began)
             return
         parcel = self._parcel(owed, began)
         result = as_a_proof(notifier.deliver(parcel), owed.episode)
-        after = self._after(name, owed, result, self._store.now())
-        marked = self._store.outbox.mark(owed.message, result, after.retry_at, paused_until=after.paused_until)
-        self._count(name, after.what)
+        after, what = self._after(name, owed, result, self._store.now())
+        marked = self._store.outbox.mark(owed.message, result, after.at, paused_until=after.paused_until)
+        self._count(name, what)
         if isinstance(result, Undelivered):
             log.warning(
                 "notification_not_sent",
@@ -298,23 +293,24 @@ class Delivery:
                 reason=owed.message.reason.value,
                 attempt=owed.message.attempts,
                 problem=result.sentence,
-                again=after.retry_at is not None,
+                again=after.at is not None,
             )
         if not marked:
             told = result.thread if isinstance(result, Delivered) else None
             self._correct(notifier, owed, told or parcel.thread)
 
-    def _after(self, name: str, owed: OwedMessage, result: Delivered | Undelivered, now: datetime) -> _After:
+    def _after(
+        self, name: str, owed: OwedMessage, result: Delivered | Undelivered, now: datetime
+    ) -> tuple[Retry, What]:
         if isinstance(result, Delivered):
-            return _After("sent")
-        message, paused_until = owed.message, None
+            return Retry(None, "sent"), "sent"
+        message = owed.message
         with self._lock:
             retry = decide_retry(result, message.attempts, now, self._rng, owed_at=message.owed_at)
-            if result.retry_after is not None:
+            if retry.paused_until is not None:
                 # What is claimed already waits by this; the store tells whoever claims next.
-                paused_until = now + timedelta(seconds=min(result.retry_after, LONGEST_PAUSE.total_seconds()))
-                self._paused[name] = paused_until
-        return _After("failed" if retry.at is None else "retried", retry.at, paused_until)
+                self._paused[name] = retry.paused_until
+        return retry, "failed" if retry.at is None else "retried"
 
     def _pause_of(self, name: str) -> datetime:
         with self._lock:
