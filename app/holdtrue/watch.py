@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal
 
 import structlog
 
@@ -42,8 +43,9 @@ class Watch:
         every: timedelta = timedelta(seconds=15),
         prune_every: timedelta = timedelta(hours=1),
         switch: Switch | None = None,
+        notified: Callable[[str, Literal["failed"]], None] | None = None,
     ) -> None:
-        """Wire the watch; a round is made by ``look``."""
+        """Wire the watch; a round is made by ``look``. ``notified`` hears of each message that it gives up."""
         self._instance = instance
         self._store = store
         self._catalog = catalog
@@ -51,6 +53,7 @@ class Watch:
         self._every = every
         self._prune_every = prune_every
         self._switch = switch
+        self._notified = notified
         self._pruned_at: datetime | None = None
 
     def look(self) -> Looked:
@@ -124,8 +127,11 @@ class Watch:
     def _give_up(self, catalog: Catalog) -> None:
         """End what is owed to notifiers that left the catalog: nobody would ever send it."""
         given_up = self._store.outbox.give_up([one.name for one in catalog.config.messengers])
-        if given_up:
-            log.warning("messages_given_up", messages=given_up, why="the notifier left the catalog")
+        for notifier, count in given_up.items():
+            log.warning("messages_given_up", notifier=notifier, messages=count, why="the notifier left the catalog")
+            if self._notified is not None:
+                for _ in range(count):
+                    self._notified(notifier, "failed")
 
     def _ping(self, catalog: Catalog, now: datetime) -> None:
         """Last of all: a round that failed before, or a store that takes no write, never comes here (semantics 7.7)."""

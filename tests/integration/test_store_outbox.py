@@ -24,8 +24,10 @@ from holdtrue.model import (
 from holdtrue.store import OwedMessage, open_store
 from holdtrue.store import outbox as outbox_module
 from holdtrue.store.overtaking import Turn, Waiting, next_turn
+from holdtrue.store.records import GivenUp
 from stores import DATABASE, EVERY, NOON, TTL, Clock, House, entry, told
 
+DAY = timedelta(days=1)
 LATER = timedelta(seconds=1)
 
 
@@ -300,10 +302,32 @@ def test_what_is_owed_to_a_notifier_that_left_ends_visibly(house: House) -> None
     house.install(entry())
     house.due(Outcome.VIOLATED, notifiers=("oncall", "gone"))
     (owed,) = house.outbox("gone")
-    assert house.store.outbox.give_up(["oncall"]) == 0
+    assert house.store.outbox.give_up(["oncall"]) == {}
     assert house.store.outbox.mark(owed.message, Undelivered("it did not answer"), house.clock.now + LATER)
-    assert house.store.outbox.give_up(["oncall"]) == 1
-    assert house.store.outbox.give_up(["oncall"]) == 0
+    assert house.store.outbox.give_up(["oncall"]) == {"gone": 1}
+    assert house.store.outbox.give_up(["oncall"]) == {}
     found = {one.message.notifier: one.message for one in house.store.reads.deliveries()}
     assert (found["gone"].state, found["gone"].problem) == (MessageState.FAILED, "the notifier left the catalog")
     assert found["oncall"].state is MessageState.PENDING
+
+
+def test_what_was_given_up_is_known_from_then_on_and_not_from_when_it_was_owed(house: House) -> None:
+    """Semantics 0, 7.3: a login that is refused for days ends a message that is days old; that is news of today."""
+    house.install(entry())
+    house.due(Outcome.VIOLATED, notifiers=("oncall", "gone"))
+    assert house.store.reads.given_up(DAY) == GivenUp()
+    house.clock.forward(3 * DAY)
+    (owed,) = house.outbox("oncall")
+    assert house.store.outbox.mark(owed.message, Undelivered("the login was refused"))
+    given_up_at = house.clock.now
+    found = house.store.reads.given_up(DAY)
+    assert found.newest is not None
+    newest = found.newest.message
+    assert (found.messages, newest.notifier, newest.failed_at, newest.next_try_at) == (1, "oncall", given_up_at, None)
+    house.clock.forward(timedelta(minutes=1))
+    assert house.store.outbox.give_up(["oncall"]) == {"gone": 1}
+    found = house.store.reads.given_up(DAY)
+    assert found.newest is not None
+    assert (found.messages, found.newest.message.notifier) == (2, "gone")
+    house.clock.forward(DAY)
+    assert house.store.reads.given_up(DAY) == GivenUp()

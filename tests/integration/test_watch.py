@@ -259,3 +259,21 @@ def test_a_store_that_takes_no_write_is_never_pinged_for(scene, monkeypatch):
     monkeypatch.setattr(scene.store.leases, "named", refuse)
     watch.look()
     assert switch.whys == []
+
+
+def test_what_is_given_up_since_its_notifier_left_is_counted_for_that_notifier(scene):
+    """Semantics 7.3, 10: it is a message that nobody will ever get, however it came to that."""
+    scene.install(catalog_of([invariant("refunds_once")], notifiers=("oncall", "gone")))
+    scene.look({PAIR: BROKEN})
+    scene.install(catalog_of([invariant("refunds_once")], notifiers=("oncall",)))
+    counted: list[tuple[str, str]] = []
+    watch = Watch(
+        instance="here",
+        store=scene.store,
+        catalog=lambda: scene.catalog,
+        notifiers=lambda: scene.notifiers,
+        notified=lambda name, what: counted.append((name, what)),
+    )
+    watch.look()
+    watch.look()
+    assert sorted(counted) == [("gone", "failed")]

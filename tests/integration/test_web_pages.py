@@ -12,6 +12,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from holdtrue.cli.overview import lines
 from holdtrue.model import Failure, FailureReason, Policy, Undelivered
 from scenes import COULD_NOT_LOOK, Found, Scene, catalog_of, invariant
 from scenes.reading import Texts
@@ -150,6 +151,29 @@ class TestOverview:
         assert "cannot edit the former ones" in see(scene, "/deliveries")
         scene.deliver(Undelivered("Slack says channel_not_found", permanent=True))
         assert "1 given up" in see(scene)
+
+    def test_a_message_that_is_days_old_when_it_is_given_up_is_on_the_same_screen(self, tmp_path: Path) -> None:
+        """Semantics 7.3: for a day from then on, with what it was and why."""
+        scene = fresh(tmp_path)
+        scene.look({("refunds", "payments"): THREE})
+        scene.pass_time(timedelta(days=3))
+        scene.deliver(Undelivered("Slack says invalid_auth"))
+        scene.pass_time(timedelta(hours=23))
+        page = see(scene)
+        assert "1 given up" in page
+        assert "fired of alert 1 to oncall: Slack says invalid_auth" in page
+        api = client_of(web_service(scene), **OURS)
+        (told,) = [api.get("/api/v1/overview").json()["given_up"]]
+        assert (told["messages"], told["within_seconds"]) == (1, 86400)
+        assert (told["newest"]["alert"], told["newest"]["notifier"], told["newest"]["reason"]) == (1, "oncall", "fired")
+        (line,) = [one for one in lines(api.get("/api/v1/overview").json()) if one.startswith("messages: ")]
+        assert line == f"messages: {told['sentence']}"
+        assert told["sentence"] == (
+            "1 given up in the last 1d, the newest 23h ago: fired of alert 1 to oncall: Slack says invalid_auth"
+        )
+        scene.pass_time(timedelta(hours=2))
+        assert "given up" not in see(scene)
+        assert api.get("/api/v1/overview").json()["given_up"]["messages"] == 0
 
     def test_a_long_list_comes_in_pages(self, tmp_path: Path) -> None:
         scene = Scene(tmp_path)

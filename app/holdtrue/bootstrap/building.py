@@ -151,6 +151,7 @@ def build(settings: Settings, environ: Mapping[str, str], *, hold: Hold = no_hol
                 notifiers=told,
                 every=watch_every,
                 switch=switch,
+                notified=counters.notified,
             ),
             delivery=Delivery(
                 store=store,

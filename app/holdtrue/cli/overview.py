@@ -50,7 +50,7 @@ def lines(report: dict[str, Any], *, each: bool = False) -> list[str]:
     """The report for people; ``each`` lists what holds within a sum too."""
     entries = report["entries"]
     if not entries:
-        return ["unknown: no invariant is in force, so nothing was looked at", *proofs(report)]
+        return ["unknown: no invariant is in force, so nothing was looked at", *lost(report), *proofs(report)]
     sums = {one["invariant"]: one for one in report["sums"]}
     shards: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
@@ -74,7 +74,13 @@ def lines(report: dict[str, Any], *, each: bool = False) -> list[str]:
     told = [f"{counts[word]} {word}" for word in _COLOURS if counts[word]]
     over = sum(1 for entry in entries if entry["over_budget"])
     summed_up = " · ".join([*told, *([f"{over} over budget"] if over else [])])
-    return [paint(cells[0], "dim"), *coloured, "", summed_up, *proofs(report)]
+    return [paint(cells[0], "dim"), *coloured, "", summed_up, *lost(report), *proofs(report)]
+
+
+def lost(report: dict[str, Any]) -> list[str]:
+    """A line where messages failed for good lately: nobody was told."""
+    given_up = report.get("given_up")  # a service of an older version says nothing of it
+    return [paint(f"messages: {visible(given_up['sentence'])}", "red")] if given_up and given_up["messages"] else []
 
 
 def proofs(report: dict[str, Any]) -> list[str]:

@@ -267,6 +267,7 @@ class ThroughStore:
             over_budget=over,
             silences=silences,
             proofs=self._store.canary.proofs(),
+            given_up=reads.given_up(reports.GIVEN_UP_SHOWN_FOR),
         )
 
     def databases_of(self, invariant: str) -> tuple[str, ...]:

@@ -117,7 +117,7 @@ LOST = Metric(
 NOTIFICATIONS = Metric(
     "holdtrue_notifications_total",
     "counter",
-    "Attempts of this process to send a message: sent, retried (will be tried again) or failed (given up).",
+    "What this process did with messages: sent, retried (will be tried again) or failed (given up, or its notifier left).",
     ("notifier", "outcome"),
 )
 PINGS = Metric(

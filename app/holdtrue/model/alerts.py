@@ -275,7 +275,8 @@ class Message:
     """One message owed to one notifier; (episode, number, notifier) is its key.
 
     ``overtook`` are the reasons of older messages that were never sent because this one says more: a ``resolved`` that
-    overtook ``fired`` is the first that people hear of the episode. ``silence`` is the one that withheld it.
+    overtook ``fired`` is the first that people hear of the episode. ``silence`` is the one that withheld it; ``failed_at``
+    is when it was given up, None of one that was not, or so long ago that nobody wrote it down.
     """
 
     id: int
@@ -293,6 +294,7 @@ class Message:
     problem: str = ""
     overtook: tuple[Reason, ...] = ()
     silence: int | None = None
+    failed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

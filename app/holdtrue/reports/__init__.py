@@ -2,6 +2,7 @@
 
 from holdtrue.reports.entries import EXIT_PRECEDENCE, costs, exceeded, history, overview, total, verdict
 from holdtrue.reports.records import (
+    GIVEN_UP_SHOWN_FOR,
     Json,
     alert,
     alerts,
@@ -13,6 +14,7 @@ from holdtrue.reports.records import (
     event,
     evidence,
     failure,
+    given_up_at,
     how_tried,
     key,
     limits,
@@ -27,11 +29,13 @@ from holdtrue.reports.records import (
     span,
     ticket,
     totals,
+    what_of,
 )
 from holdtrue.reports.waivers import accept, waivers
 
 __all__ = [
     "EXIT_PRECEDENCE",
+    "GIVEN_UP_SHOWN_FOR",
     "Json",
     "accept",
     "alert",
@@ -46,6 +50,7 @@ __all__ = [
     "evidence",
     "exceeded",
     "failure",
+    "given_up_at",
     "history",
     "how_tried",
     "key",
@@ -65,4 +70,5 @@ __all__ = [
     "totals",
     "verdict",
     "waivers",
+    "what_of",
 ]

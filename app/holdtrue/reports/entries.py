@@ -24,8 +24,10 @@ from holdtrue.model import (
     Word,
     fresh_for,
 )
+from holdtrue.reports import records
 from holdtrue.reports.records import Json, deploy, moment, quiet, run, seconds, span
 from holdtrue.store import DailyCost, OverviewRow, Span
+from holdtrue.store.records import GivenUp
 
 EXIT_PRECEDENCE = (2, 1, 3, 4)
 """Of several exit codes the first of these that occurs wins; 0 only if there is nothing else."""
@@ -44,13 +46,15 @@ def overview(
     over_budget: Mapping[tuple[str, str], OverBudget],
     silences: Sequence[Silence] = (),
     proofs: Sequence[Proof] = (),
+    given_up: GivenUp | None = None,
 ) -> Json:
     """Every entry of the catalog with its verdict, worst first, and the exit code they add up to (semantics 6).
 
     An entry that the store has no row for has never been looked at, and says so. Without a catalog nothing was looked at
     either: the code is 3, not 0. ``sums`` has a row for each invariant that is asked of several databases (semantics 6.1);
     a budget that is exceeded is said and changes no code. ``canary`` is what its rounds proved of each notifier, from
-    ``proofs``; None where none is declared. It is none of the entries, and changes no code either.
+    ``proofs``; None where none is declared. It is none of the entries, and changes no code either; neither does what was
+    ``given_up``.
     """
     known = {(row.standing.invariant, row.standing.database): row for row in rows}
     entries: list[Json] = []
@@ -78,6 +82,7 @@ def overview(
         "entries": entries,
         "sums": [{"invariant": name, **total(alerting.sum_up(found))} for name, found in sorted(shards.items())],
         "canary": canary(catalog.config.canary if catalog else None, proofs, now),
+        "given_up": records.given_up(given_up or GivenUp(), now),
     }
 
 

@@ -29,12 +29,17 @@ from holdtrue.model import (
     Sample,
     Silence,
     Ticket,
+    show_duration,
     utc,
 )
 from holdtrue.model.paging import Place
 from holdtrue.store import AlertDetail, KeptEvidence, OtherServer, OwedRow, Span
+from holdtrue.store.records import GivenUp
 
 Json = dict[str, Any]
+
+GIVEN_UP_SHOWN_FOR = timedelta(hours=24)
+"""How long a message that was given up stays on overviews."""
 
 
 def alerts(episodes: Iterable[Episode], silences: Sequence[Silence], catalog: Catalog | None, now: datetime) -> Json:
@@ -291,6 +296,33 @@ def owed(found: Iterable[OwedRow]) -> list[Json]:
         }
         for one in found
     ]
+
+
+def given_up(found: GivenUp, now: datetime) -> Json:
+    """The messages that failed for good lately, in numbers and in a sentence."""
+    newest = found.newest
+    sentence = ""
+    if newest is not None:
+        ago = show_duration(now - given_up_at(newest))
+        within = show_duration(GIVEN_UP_SHOWN_FOR)
+        sentence = f"{found.messages} given up in the last {within}, the newest {ago} ago: {what_of(newest)}"
+    return {
+        "messages": found.messages,
+        "within_seconds": seconds(GIVEN_UP_SHOWN_FOR),
+        "newest": None if newest is None else {**owed([newest])[0], "given_up_at": moment(given_up_at(newest))},
+        "sentence": sentence,
+    }
+
+
+def given_up_at(one: OwedRow) -> datetime:
+    """When it was given up; when it was owed, where nobody wrote that down."""
+    return one.message.failed_at or one.message.owed_at
+
+
+def what_of(one: OwedRow) -> str:
+    """A message and what became of it, in words."""
+    message = one.message
+    return f"{message.reason.value} of alert {message.episode} to {message.notifier}: {message.problem}"
 
 
 def key(one: KeyState) -> Json:

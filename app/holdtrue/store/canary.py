@@ -208,7 +208,7 @@ def _follow(connection: Connection, declared: Mapping[str, str], now: datetime) 
 def _do(connection: Connection, entry: int, last: Round | None, turn: Turn, now: datetime) -> None:
     if turn is Turn.BREAK:
         number = (last.number if last is not None else 0) + 1
-        _give_up(connection, entry)
+        _give_up(connection, entry, now)
         connection.execute(insert(canary_rounds).values(round=number, begun_at=now))
         connection.execute(delete(canary_rounds).where(canary_rounds.c.round <= number - ROUNDS_KEPT))
     elif turn is not Turn.NOTHING and last is not None:
@@ -216,8 +216,8 @@ def _do(connection: Connection, entry: int, last: Round | None, turn: Turn, now:
         connection.execute(update(canary_rounds).where(canary_rounds.c.round == last.number).values(at))
 
 
-def _give_up(connection: Connection, entry: int) -> None:
+def _give_up(connection: Connection, entry: int, now: datetime) -> None:
     """End what is still owed of former rounds: a notifier that is away for long is not told of all of them when it is back."""
     mine = select(episodes.c.id).where(episodes.c.entry_id == entry, episodes.c.subject == Subject.VIOLATION.value)
     why = case((messages.c.problem == "", GIVEN_UP), else_=literal(f"{GIVEN_UP}: ") + messages.c.problem)
-    give_up(connection, messages.c.episode_id.in_(mine), why)
+    give_up(connection, messages.c.episode_id.in_(mine), why, now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -257,8 +257,8 @@ class Outbox:
             for row in described
         ]
 
-    def give_up(self, present: Collection[str]) -> int:
-        """What is owed to notifiers that left the catalog is never sent: end it, visibly, and say how many that were."""
+    def give_up(self, present: Collection[str]) -> Mapping[str, int]:
+        """What is owed to notifiers that left the catalog is never sent: end it, visibly, and say how many of each."""
         with self._engine.write() as connection:
             now = self._engine.now(connection)
             left = and_(
@@ -266,7 +266,7 @@ class Outbox:
                 or_(messages.c.lease_until.is_(None), messages.c.lease_until < now),
             )
             forget(connection, present)
-            return give_up(connection, left, NOTIFIER_LEFT)
+            return give_up(connection, left, NOTIFIER_LEFT, now)
 
     def hold(self, claimed: Sequence[Message], ttl: timedelta) -> set[int]:
         """Hold claimed messages for another ``ttl`` while they are being sent; the ids of those whose claim still stood."""
@@ -383,7 +383,7 @@ def _outcome(result: Delivered | Undelivered, next_try_at: datetime | None, now:
     if isinstance(result, Delivered):
         return {"state": MessageState.SENT.value, "sent_at": now, "problem": result.note, "next_try_at": None}
     if result.permanent or next_try_at is None:
-        return {"state": MessageState.FAILED.value, "problem": result.sentence, "next_try_at": None}
+        return {"state": MessageState.FAILED.value, "problem": result.sentence, "next_try_at": now}
     return {"state": MessageState.PENDING.value, "problem": result.sentence, "next_try_at": next_try_at}
 
 

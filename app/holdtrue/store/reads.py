@@ -34,6 +34,7 @@ from holdtrue.store.records import (
     Backlog,
     CatalogStatus,
     DailyCost,
+    GivenUp,
     InstanceRow,
     OverviewRow,
     OwedRow,
@@ -55,6 +56,16 @@ from holdtrue.store.tables import (
     spans,
     standings,
 )
+
+_OWED = (
+    select(messages, entries.c.invariant, entries.c.database, episodes.c.subject)
+    .join(episodes, episodes.c.id == messages.c.episode_id)
+    .join(entries, entries.c.id == episodes.c.entry_id)
+)
+
+
+def _owed_row(row: Row[Any]) -> OwedRow:
+    return OwedRow(rows.message_of(row), row.invariant, row.database, Subject(row.subject))
 
 
 class Reads:
@@ -254,13 +265,7 @@ class Reads:
         invariant: str | None = None,
     ) -> tuple[OwedRow, ...]:
         """Messages and what became of them, the newest first; the next page is ``before`` the last one's id."""
-        query = (
-            select(messages, entries.c.invariant, entries.c.database, episodes.c.subject)
-            .join(episodes, episodes.c.id == messages.c.episode_id)
-            .join(entries, entries.c.id == episodes.c.entry_id)
-            .order_by(messages.c.id.desc())
-            .limit(limit)
-        )
+        query = _OWED.order_by(messages.c.id.desc()).limit(limit)
         if states:
             query = query.where(messages.c.state.in_([state.value for state in states]))
         for column, wanted in (
@@ -273,10 +278,16 @@ class Reads:
         if before is not None:
             query = query.where(messages.c.id < before)
         with self._engine.read() as connection:
-            return tuple(
-                OwedRow(rows.message_of(row), row.invariant, row.database, Subject(row.subject))
-                for row in connection.execute(query)
-            )
+            return tuple(_owed_row(row) for row in connection.execute(query))
+
+    def given_up(self, within: timedelta) -> GivenUp:
+        """The messages that were given up within this time; of one that nobody noted that of, it is when it was owed."""
+        at = func.coalesce(messages.c.next_try_at, messages.c.owed_at)
+        with self._engine.read() as connection:
+            lately = and_(messages.c.state == MessageState.FAILED.value, at > self._engine.now(connection) - within)
+            count = connection.execute(select(func.count()).select_from(messages).where(lately)).scalar_one()
+            newest = connection.execute(_OWED.where(lately).order_by(at.desc(), messages.c.id.desc()).limit(1)).first()
+        return GivenUp(count, _owed_row(newest) if newest is not None else None)
 
     def audit(self, limit: int = 100, before: datetime | None = None) -> tuple[AuditRow, ...]:
         """Who did what, the newest first."""

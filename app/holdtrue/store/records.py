@@ -253,6 +253,14 @@ class OwedRow:
 
 
 @dataclass(frozen=True, slots=True)
+class GivenUp:
+    """How many messages were given up lately, and the one that was last."""
+
+    messages: int = 0
+    newest: OwedRow | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Withdrawn:
     """A pair that left the catalog (semantics 1.2)."""
 

@@ -345,11 +345,12 @@ def message_of(row: Row[Any]) -> Message:
         marks=tuple(Mark(word) for word in bodies.words_of(row.marks)),
         attempts=row.attempts,
         token=row.token,
-        next_try_at=row.next_try_at,
+        next_try_at=None if row.state == MessageState.FAILED.value else row.next_try_at,
         sent_at=row.sent_at,
         problem=row.problem,
         overtook=tuple(Reason(word) for word in bodies.words_of(row.overtook)),
         silence=row.silence_id,
+        failed_at=row.next_try_at if row.state == MessageState.FAILED.value else None,
     )
 
 

@@ -295,6 +295,7 @@ messages = Table(
     Column("token", BigInteger, nullable=False),
     Column("lease_owner", Words),
     Column("lease_until", Moment),
+    # Of a message that failed there is no next try: then it is when it was given up.
     Column("next_try_at", Moment),
     Column("sent_at", Moment),
     Column("problem", Words, nullable=False),

@@ -357,6 +357,7 @@ def _overview(service: WebService) -> Json:
         over_budget=over,
         silences=silences,
         proofs=service.store.canary.proofs(),
+        given_up=reads.given_up(reports.GIVEN_UP_SHOWN_FOR),
     )
 
 

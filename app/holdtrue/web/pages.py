@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Path, Query, Request, Response
 from starlette.responses import RedirectResponse
 
-from holdtrue import alerting
+from holdtrue import alerting, reports
 from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import NotFound, Refused
 from holdtrue.ledger import healing
@@ -370,7 +370,7 @@ def _health(service: WebService, judged: tuple[Judged, ...], now: datetime) -> M
         rows=tuple(one.row for one in judged if one.row is not None),
         totals=reads.message_totals(),
         newest=tuple(one.message for one in reads.deliveries(1, (MessageState.SENT,))),
-        given_up=tuple(one.message for one in reads.deliveries(50, (MessageState.FAILED,))),
+        given_up=reads.given_up(reports.GIVEN_UP_SHOWN_FOR),
         backlog=reads.backlog(),
         dialect=service.store.dialect,
         switch=service.switch(),

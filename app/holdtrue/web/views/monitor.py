@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from holdtrue import alerting
+from holdtrue import alerting, reports
 from holdtrue.alerting import WhyProven
 from holdtrue.deadman import SwitchState
 from holdtrue.model import CANARY_OWNER, Catalog, Generation, Message, MessageState, Proof
-from holdtrue.store.records import Backlog, InstanceRow, OverviewRow
+from holdtrue.store.records import Backlog, GivenUp, InstanceRow, OverviewRow
 from holdtrue.web.views.parts import When, when, when_or_none
 
 Well = Literal["well", "warn", "bad"]
@@ -19,8 +19,6 @@ Well = Literal["well", "warn", "bad"]
 SEEN_WITHIN = timedelta(minutes=1)
 OVERDUE_AFTER = timedelta(minutes=1)
 FORGOTTEN_AFTER = timedelta(hours=1)
-REMEMBERED_FOR = timedelta(hours=24)
-"""How long a message that was given up stays on the overview."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ def monitor_health(
     rows: Iterable[OverviewRow],
     totals: Mapping[tuple[str, MessageState], int],
     newest: Sequence[Message],
-    given_up: Sequence[Message],
+    given_up: GivenUp,
     backlog: Backlog,
     dialect: str,
     switch: SwitchState,
@@ -201,14 +199,14 @@ def _claims(rows: Iterable[OverviewRow], now: datetime) -> Vital:
 def _deliveries(
     totals: Mapping[tuple[str, MessageState], int],
     newest: Sequence[Message],
-    given_up: Sequence[Message],
+    given_up: GivenUp,
     backlog: Backlog,
     now: datetime,
 ) -> Vital:
-    recent = [one for one in given_up if now - one.owed_at <= REMEMBERED_FOR]
-    if recent:
-        word = f"{len(recent)} given up"
-        return Vital("Messages", "bad", word, "the newest was owed", when(recent[0].owed_at, now), "/deliveries")
+    if given_up.newest is not None:
+        detail = f"the newest: {reports.what_of(given_up.newest)}"
+        at = when(reports.given_up_at(given_up.newest), now)
+        return Vital("Messages", "bad", f"{given_up.messages} given up", detail, at, "/deliveries")
     if backlog.owed_since is not None and now - backlog.owed_since > OVERDUE_AFTER:
         word = f"{backlog.pending} not sent yet"
         return Vital("Messages", "warn", word, "the oldest was owed", when(backlog.owed_since, now), "/deliveries")
