@@ -311,6 +311,28 @@ def test_who_is_kept_from_its_work_by_a_lock_that_it_does_not_wait_for_is_no_fau
     assert any(not one.changed for one in report.judged)
 
 
+def test_a_login_that_may_not_read_every_table_is_told_of_those_that_it_may(plain: BarrierDatabase) -> None:
+    with plain.engine.begin() as connection:
+        connection.exec_driver_sql("CREATE ROLE clerk LOGIN PASSWORD 'c'; GRANT SELECT, UPDATE ON accounts TO clerk")
+    url = plain.sqlalchemy_url.set(drivername="postgresql", username="clerk", password="c")
+    clerk = url.render_as_string(hide_password=False)
+
+    def through(sql: str) -> RaceReport:
+        def run() -> None:
+            with psycopg.connect(clerk) as connection:
+                connection.execute(sql.encode())
+
+        return race(a=run, b=run, invariant=ANY, reset=lambda: None, db=clerk).play()
+
+    try:
+        assert is_accused(through(ELSEWHERE))
+        held = through(ONCE)
+        assert held.verdict is Verdict.HELD, held.show()
+    finally:
+        with plain.engine.begin() as connection:
+            connection.exec_driver_sql("DROP OWNED BY clerk; DROP ROLE clerk")
+
+
 def test_where_the_server_holds_a_write_of_no_row_is_no_change(plain: BarrierDatabase) -> None:
     def through(sql: str) -> Work:
         return by(psycopg.connect, sql)(plain)
