@@ -205,6 +205,21 @@ def test_a_memory_of_the_process_that_outlives_the_set_back_is_named(
     assert f"schedule {schedule}:" in report.show()
 
 
+@pytest.mark.parametrize("reads", [True, False])
+@pytest.mark.parametrize("party", ["a", "b"])
+def test_one_party_that_remembers_is_named_though_the_other_goes_on(
+    *, party: str, reads: bool, plain: BarrierDatabase
+) -> None:
+    works = {one: sent("SELECT id FROM accounts FOR UPDATE", ONCE)(plain) for one in "ab"}
+    works[party] = remembering(plain, 2, reads=reads)
+    report = played(works["a"], works["b"], plain)
+    assert report.verdict is Verdict.BOTH_FAILED, report.show()
+    assert report.reason.startswith(
+        f"party {party.upper()} changed rows in schedule {'AB' if party == 'a' else 'BA'}, and"
+    )
+    assert "remembers what was set back" in report.reason
+
+
 def test_a_schedule_that_is_played_alone_is_no_pass_either(plain: BarrierDatabase) -> None:
     try:
         for name in ("AB", "A1"):

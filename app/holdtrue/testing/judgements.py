@@ -15,6 +15,12 @@ from holdtrue.testing.verdicts import BarrierFailed, How, Verdict
 _LISTED = 6
 
 
+_REMEMBERS = (
+    "something in the process, a cache or a flag, remembers what was set back, so nothing was tested (clear it in reset=, or "
+    "in pre_image of an incident)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A schedule that was played, and what it showed. ``changed``: a party may have changed a row in it."""
@@ -115,6 +121,10 @@ def unchanged_rows(schedule: str, earlier: str) -> str:
         )
     return (
         f"no party changed a row in schedule {schedule}, nor in series when that was played again, though they did in "
-        f"{earlier}: something in the process, a cache or a flag, remembers what was set back, so nothing was tested "
-        "(clear it in reset=, or in pre_image of an incident)"
+        f"{earlier}: {_REMEMBERS}"
     )
+
+
+def idle_since(party: str, schedule: str) -> str:
+    """That one of them does not: it was not raced, whatever the others did."""
+    return f"party {party} changed rows in schedule {schedule}, and in none since, nor when that was played again: {_REMEMBERS}"

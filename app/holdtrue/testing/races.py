@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
@@ -17,7 +17,7 @@ from holdtrue.testing.controls import Control
 from holdtrue.testing.failures import all_told, cause_of, told
 from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.identities import Identities
-from holdtrue.testing.judgements import Judged, RaceReport, how_held, hows_of, unchanged_rows
+from holdtrue.testing.judgements import Judged, RaceReport, how_held, hows_of, idle_since, unchanged_rows
 from holdtrue.testing.loops import RaceLoop, of_another_loop
 from holdtrue.testing.plans import EVERY_ORDER_UP_TO, Plan, Schedule, held, in_series, orders
 from holdtrue.testing.played import Limits, Played, refuse_left_open
@@ -171,7 +171,21 @@ class Race:
             return self._report(
                 Verdict.NOT_REACHED, f"no party came to stand {self.hold or 'at a boundary'}: nothing was tested"
             )
+        if not asked and (forgetful := self._idle_since_series(swept)):
+            return forgetful
         return self._report(Verdict.HELD, f"{self.rule.name} held in {len(self._judged)} schedules: {hows_of(swept)}")
+
+    def _idle_since_series(self, swept: Sequence[Judged]) -> RaceReport | None:
+        """That a party changed rows in series, in no schedule since, and no more where it runs first again."""
+        for one in self._judged:
+            first = one.schedule.policy.order[0] if isinstance(one.schedule.policy, Series) else ""
+            if first not in one.played.changed or any(first in other.played.changed for other in swept):
+                continue
+            self._set_back()
+            again = self._play(one.schedule)
+            if again.trouble is None and first not in again.changed:
+                return self._report(Verdict.BOTH_FAILED, idle_since(first, one.schedule.name))
+        return None
 
     def _of_role(self, role: str, asked: str) -> Iterator[Judged]:
         for number in range(1, self.max_steps + 2):
