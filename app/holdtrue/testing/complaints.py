@@ -36,6 +36,14 @@ def lives_on(names: Sequence[str]) -> str:
     )
 
 
+def repeats(party: Party) -> str:
+    """That a party does the same again and again, and nobody else can do anything about it."""
+    return (
+        f"; {party.name} sends the same statements again and again, and nothing comes of it (does it read in one transaction "
+        "what it waits for, which then never changes? Or is it a lock that a session outside of the race keeps?)"
+    )
+
+
 def stands_still(party: Party, loop: RaceLoop, stall: float) -> tuple[Verdict, str]:
     """Why a party does nothing, here or on the server, while another one is held."""
     if party.waits_in_pool():

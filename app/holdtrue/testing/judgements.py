@@ -9,7 +9,8 @@ from holdtrue.testing import replay
 from holdtrue.testing.costs import Costs
 from holdtrue.testing.failures import kind_of
 from holdtrue.testing.plans import Schedule
-from holdtrue.testing.played import Played
+from holdtrue.testing.played import Line, Played
+from holdtrue.testing.repetition import LONGEST, TIMES
 from holdtrue.testing.verdicts import BarrierFailed, How, Verdict
 
 _LISTED = 6
@@ -34,7 +35,7 @@ class Judged:
 
     def show(self) -> str:
         """The schedule in time order, and the line that plays it again."""
-        lines = "\n".join(f"    {line.party}  {line.what}" for line in self.played.lines)
+        lines = "\n".join(f"    {line.party}  {line.what}" for line in folded(self.played.lines))
         return (
             f"  schedule {self.schedule.name}: {self.schedule.words}\n{lines}\n"
             f"  replay: {replay.command(self.schedule.name)}"
@@ -46,7 +47,7 @@ class Judged:
         if self.how is How.FAILED:
             return f"a party ended with {errors} while {'the other' if len(self.played.steps) == 2 else 'another'} was held"
         words = str(self.how)
-        if self.how is How.CONFLICTED:
+        if self.how in (How.CONFLICTED, How.TRIED_AGAIN) and self.played.conflicts:
             words += f" ({', '.join(dict.fromkeys(self.played.conflicts))})"
         if self.how is How.BLOCKED and self.played.inferred:
             words += " (inferred: this database does not say)"
@@ -91,6 +92,8 @@ def how_held(played: Played, *, in_series: bool) -> How:
     """Why a schedule that broke nothing held."""
     if in_series:
         return How.IN_SERIES
+    if played.tried_again:
+        return How.TRIED_AGAIN
     if played.conflicts:
         return How.CONFLICTED
     if played.blocked:
@@ -110,6 +113,30 @@ def hows_of(judged: Iterable[Judged]) -> str:
 def _listed(names: Sequence[str]) -> str:
     more = f", … {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return f" ({', '.join(names[:_LISTED])}{more})" if names else ""
+
+
+def folded(lines: Sequence[Line]) -> list[Line]:
+    """The lines with each run of repetitions as one of them, and how often it came."""
+    found: list[Line] = []
+    at = 0
+    while at < len(lines):
+        length, times = _repeated(lines, at)
+        found.extend(lines[at : at + length])
+        if times > 1:
+            found.append(Line(lines[at].party, f"… {times} times"))
+        at += length * times
+    return found
+
+
+def _repeated(lines: Sequence[Line], at: int) -> tuple[int, int]:
+    """How long the shortest run is that stands there often, and how often."""
+    for length in range(1, LONGEST + 1):
+        times = 1
+        while lines[at : at + length] == lines[at + length * times : at + length * (times + 1)]:
+            times += 1
+        if times >= TIMES:
+            return length, times
+    return 1, 1
 
 
 def unchanged_rows(schedule: str, earlier: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from holdtrue.testing import whereabouts
 from holdtrue.testing.changes import Changes
 from holdtrue.testing.gates import Stand
+from holdtrue.testing.repetition import Tries
 from holdtrue.testing.statements import Statement
 
 
@@ -60,7 +61,7 @@ class Party:
     statements, commits and checkpoints it was allowed to pass, of which ``steps_outside`` are checkpoints. ``pids`` are its
     backends, ``connections`` the driver's connections it holds now, ``kept`` the backends of those it never gave back.
     ``passes`` stops it at a step outside the database; ``hears`` is what it is told there by the schedule. ``changes`` is
-    what it did to rows.
+    what it did to rows, ``tries`` what it does again and again, and ``in_vain`` that it will until somebody else moves.
 
     ``waiting`` are the statements that stand at a gate: several where it has tasks or threads of its own, of which ``strand``
     moved last. A party of coroutines runs as ``task``; ``tasks`` are all that it started, in that order and each with its
@@ -84,6 +85,8 @@ class Party:
     waits_for: str = ""
     conflicts: list[str] = field(default_factory=list)
     changes: Changes = field(default_factory=Changes)
+    tries: Tries = field(default_factory=Tries)
+    in_vain: bool = False
     error: BaseException | None = None
     abandoned: bool = False
     waiting: deque[Stand] = field(default_factory=deque)

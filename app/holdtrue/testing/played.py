@@ -39,6 +39,7 @@ class Played:
     ``silent`` are the parties that sent no statement which could be held, ``changed`` those that may have changed a row by
     the word of their driver, ``calls`` the functions that the others named.
     ``unended`` were given up and live on: whatever the tables say now may change at any moment.
+    ``tried_again``: one party repeated the same in vain until a held one went on.
     """
 
     lines: tuple[Line, ...]
@@ -56,6 +57,7 @@ class Played:
     changed: tuple[str, ...] = ()
     calls: frozenset[str] = frozenset()
     unended: tuple[str, ...] = ()
+    tried_again: bool = False
 
 
 def refuse_left_open(played: Played) -> None:

@@ -191,10 +191,15 @@ class Hold(Plain):
 def next_of(order: Sequence[str], ready: Sequence[Party], parties: Sequence[Party]) -> Party:
     """The first of the order that is not over, or whom it waits for. A party that the order does not name comes last.
 
-    Nobody else moves while that one waits in the database: of two that wait for one lock the server would choose.
+    Nobody else moves while that one waits in the database: of two that wait for one lock the server would choose. For one that
+    tries again in vain whoever is held does.
     """
     first = next((name for name in order if named(parties, name).state is not State.FINISHED), "")
     mine = named(parties, first) if first else None
+    if mine is not None and mine.in_vain:
+        held = [one for one in ready if one.started and one is not mine]
+        if held:
+            return max(held, key=lambda one: order.index(one.name) if one.name in order else len(order))
     wanted = mine.waits_for if mine is not None and mine.state is State.BLOCKED else first
     known = (wanted, *order)
     return min(ready, key=lambda one: known.index(one.name) if one.name in known else len(known))

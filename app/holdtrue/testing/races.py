@@ -22,6 +22,7 @@ from holdtrue.testing.loops import RaceLoop, of_another_loop
 from holdtrue.testing.plans import EVERY_ORDER_UP_TO, Plan, Schedule, held, in_series, orders
 from holdtrue.testing.played import Limits, Played, refuse_left_open
 from holdtrue.testing.policies import Point, Policy, Series
+from holdtrue.testing.retrying import Known, Retrying
 from holdtrue.testing.rules import Rule
 from holdtrue.testing.steps import StepScheduler
 from holdtrue.testing.verdicts import LeftOpen, NotWired, Verdict
@@ -65,6 +66,7 @@ class Race:
     _most: dict[str, int] = field(default_factory=dict, init=False)
     _heard: set[str] = field(default_factory=set, init=False)
     _identities: Identities = field(default_factory=Identities, init=False)
+    _retried: Known = field(default_factory=set, init=False)
     _is_unseen: bool = field(default=False, init=False)  # what changes rows: a function on the server, a trigger
 
     @property
@@ -289,7 +291,7 @@ class Race:
     def _run(self, policy: Policy, works: Mapping[str, Work]) -> Played:
         if self._asks is None and self.control is not None:
             self._asks = self.control.blocking()
-        scheduler = StepScheduler(self._asks, self.limits, self.external_lock, self._loop)
+        scheduler = StepScheduler(self._asks, self.limits, self.external_lock, self._loop, Retrying(self._retried))
         hooks = Hooks(scheduler, self.expected, identities=self._identities)
         with listening(hooks):
             played = scheduler.play(policy, works)

@@ -5,9 +5,14 @@ A lexer, not a parser: where it errs, it names a table too many. The sweep does 
 
 from __future__ import annotations
 
+import itertools
 import re
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, time, timedelta
+from decimal import Decimal
 from functools import lru_cache
+from uuid import UUID
 
 _QUIET = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\$(\w*)\$.*?\$\1\$", re.DOTALL)
 _PART = r'(?:"(?:[^"]|"")+"|`[^`]+`|\[[^\]]+\]|[^\W\d][\w$]*)'
@@ -31,6 +36,8 @@ _VERB = re.compile(r"^[\s(]*([A-Za-z]+)")
 _CALL = re.compile(rf"({_PART})\s*\(")
 _ANOTHER = re.compile(r";\s*\S")
 _COUNTED = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "REPLACE"})
+_PLAIN = frozenset({bool, int, float, str, bytes, Decimal, UUID, time, timedelta})
+_unlike = itertools.count(1)
 _PASSED = frozenset({"SAVEPOINT", "RELEASE", "ROLLBACK", "BEGIN", "START"})
 
 
@@ -40,6 +47,7 @@ class Statement:
 
     ``outside`` names a step that is none of the database's: see :func:`~holdtrue.testing.checkpoint`. ``counted``: its driver
     counts the rows that it changes, and nothing else. ``calls`` are the names before a parenthesis, functions among them.
+    ``mark`` is the same for the same text with the same values, 0 where nobody knows them.
     """
 
     verb: str
@@ -50,6 +58,7 @@ class Statement:
     advisory: bool = False
     counted: bool = field(default=False, compare=False)
     calls: frozenset[str] = field(default=frozenset(), compare=False)
+    mark: int = field(default=0, compare=False, repr=False)
 
     @property
     def takes_locks(self) -> bool:
@@ -81,9 +90,37 @@ def step_outside(name: str) -> Statement:
     return Statement("checkpoint", outside=" ".join(name.split()))
 
 
+def classify(sql: str, values: object = None) -> Statement:
+    """What a statement does to which tables; names are lower case and without schema. ``values`` only mark it."""
+    return replace(_classified(sql), mark=_mark(sql, values))
+
+
+def _mark(sql: str, values: object) -> int:
+    try:
+        return hash((sql, _plain(values))) or 1
+    except TypeError:
+        return -next(_unlike)  # never the same again
+
+
+def _plain(values: object) -> Hashable:
+    """Values that can be told from one another for certain: no word of an object about itself, which may leave half of it out.
+
+    Raises:
+        TypeError: there is another one among them.
+    """
+    if values is None or type(values) in _PLAIN:
+        return type(values), values
+    if isinstance(values, Mapping):
+        return tuple((_plain(key), _plain(value)) for key, value in values.items())
+    if isinstance(values, Sequence) and type(values) in (list, tuple):
+        return tuple(_plain(value) for value in values)
+    if isinstance(values, date):
+        return type(values), values.isoformat()
+    raise TypeError(type(values).__name__)
+
+
 @lru_cache(maxsize=1024)
-def classify(sql: str) -> Statement:
-    """What a statement does to which tables; names are lower case and without schema."""
+def _classified(sql: str) -> Statement:
     text = _QUIET.sub(" ", sql)
     body = _LOCK.sub(" ", text)
     writes = {_last(name) for name in _WRITE.findall(body)}

@@ -23,6 +23,7 @@ from holdtrue.testing.parties import Abandoned, AbandonedTask, Party, State, cur
 from holdtrue.testing.played import Limits, Played
 from holdtrue.testing.policies import Policy
 from holdtrue.testing.records import Record
+from holdtrue.testing.retrying import Retrying
 from holdtrue.testing.statements import Statement, step_outside
 from holdtrue.testing.verdicts import Verdict
 
@@ -43,6 +44,7 @@ class StepScheduler:
     limits: Limits = field(default_factory=Limits)
     external_lock: bool = False
     loop: RaceLoop = field(default_factory=RaceLoop)
+    retrying: Retrying = field(default_factory=Retrying)
     parties: list[Party] = field(default_factory=list, init=False)
     record: Record = field(default_factory=Record, init=False)
     changed: threading.Condition = field(default_factory=threading.Condition, init=False)
@@ -124,12 +126,14 @@ class StepScheduler:
             self.record.came(party, Event.ENDS)
             party.completed = statement
             party.changes.ended(statement, rows)
+            party.tries.ended(statement, rows)
             self._is_over(party)
 
     def failed(self, party: Party, what: str) -> None:
         """The database refused a statement of the party; ``what`` never carries values."""
         with self.changed:
             self.record.came(party, Event.FAILS)
+            party.tries.refused(party.in_flight, what)
             self._is_over(party)
             party.conflicts.append(what)
             self.record.says(party, f"! {what}")
@@ -226,6 +230,7 @@ class StepScheduler:
             left_open=tuple(one.name for one in self.parties if self._left_open(one)),
             changed=tuple(one.name for one in self.parties if one.changes),
             unended=self._unended,
+            tried_again=self.retrying.happened,
             calls=frozenset(name for one in self.parties if not one.changes for name in one.changes.calls),
         )
 
@@ -270,7 +275,9 @@ class StepScheduler:
             # Where all are blocked, what waits behind a blocked statement of a party may be what resolves it.
             ready = self._in(State.READY) or [one for one in self._in(State.BLOCKED, State.STALLED) if one.waiting]
             if ready:
+                self.retrying.look(ready)
                 chosen = policy.choose(ready, self.parties)
+                self.record.remarks(self.retrying.goes_on(chosen, ready))
                 self.record.remarks(policy.remarks())
                 self._move(chosen)
             elif all(party.state is State.FINISHED for party in self.parties):
@@ -375,10 +382,18 @@ class StepScheduler:
     def _past_deadline(self) -> bool:
         if time.monotonic() < self._end and not self.loop.stopped:
             return False
+        if not self.loop.stopped and self.retrying.holds_up(self.parties):
+            self._end = time.monotonic() + self.limits.deadline
+            return False
         standing = ", ".join(
             f"{one.name} {one.state} at {one.in_flight or one.at or 'its start'}" for one in self.parties
         )
-        self.complain(Verdict.TIMEOUT, f"the schedule did not end within {self.limits.deadline:g} s: {standing}")
+        again = "".join(
+            complaints.repeats(party)
+            for party in self.parties
+            if party.tries.cycle() and party.state is not State.FINISHED
+        )
+        self.complain(Verdict.TIMEOUT, f"the schedule did not end within {self.limits.deadline:g} s: {standing}{again}")
         return True
 
     def _give_up(self) -> None:

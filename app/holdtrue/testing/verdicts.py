@@ -24,6 +24,7 @@ class How(StrEnum):
     """Why a schedule held."""
 
     BLOCKED = "one party waited for the other in the database"
+    TRIED_AGAIN = "one party tried again until the other went on"
     CONFLICTED = "the database refused one party"
     FAILED = "a party ended with an error while another was held"  # its own refusal, or a fault: it is named
     NEW_STATE = "the later party saw the new state"

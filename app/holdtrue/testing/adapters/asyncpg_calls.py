@@ -68,7 +68,7 @@ class _Told:
             def call() -> Any:
                 return original(connection, query, *args, **options)
 
-            statement = classify(query)
+            statement = classify(query, args)
             if statement.verb == "ROLLBACK" and not query.lstrip().upper().startswith("ROLLBACK TO"):
                 return await self._calls.rollback(call)
             return await self._stop(connection, statement, call, _told_rows)
@@ -81,7 +81,7 @@ class _Told:
             returns = original.__name__ in _WHOLE and _RETURNING.search(query) is not None
             return await self._stop(
                 connection,
-                classify(query),
+                classify(query, args),
                 lambda: original(connection, query, *args, **options),
                 _returned_rows if returns else unknown_of,
             )
@@ -104,7 +104,11 @@ class _Told:
 
         @wraps(original)
         async def held(of: Any, *args: Any, **options: Any) -> Any:
-            return await self._stop(_own(of._connection), classify(of._query), lambda: original(of, *args, **options))
+            return await self._stop(
+                _own(of._connection),
+                classify(of._query, (args, getattr(of, "_args", None))),
+                lambda: original(of, *args, **options),
+            )
 
         return held
 

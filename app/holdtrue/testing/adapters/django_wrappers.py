@@ -83,7 +83,7 @@ class _Told:
         """Stop, then do it. A lone statement that writes gets an ``atomic`` of its own, so that its COMMIT can be held."""
         from django.db import transaction  # the code under test has loaded it
 
-        wrapper, statement = context["connection"], classify(str(sql))
+        wrapper, statement = context["connection"], classify(str(sql), params)
         self._hooks.stop(_wire(wrapper), statement)
         # Rows that SQLite returns are read step by step: before the last one it cannot commit.
         in_steps = wrapper.vendor == "sqlite" and "RETURNING" in str(sql).upper()

@@ -132,12 +132,12 @@ class Psycopg2Calls:
 
         class Held(base):  # type: ignore[misc]
             def execute(self, query: Any, variables: Any = None) -> Any:
-                statement = _statement(query, self)
+                statement = _statement(query, self, variables)
                 return adapter.stop(self.connection, statement, lambda: base.execute(self, query, variables), one=self)
 
             def executemany(self, query: Any, rows: Any) -> Any:
                 return adapter.stop(
-                    self.connection, _statement(query, self), lambda: base.executemany(self, query, rows)
+                    self.connection, _statement(query, self, rows), lambda: base.executemany(self, query, rows)
                 )
 
             def callproc(self, name: Any, *rest: Any) -> Any:
@@ -145,7 +145,7 @@ class Psycopg2Calls:
 
             def copy_expert(self, sql: Any, *rest: Any, **options: Any) -> Any:
                 return adapter.stop(
-                    self.connection, _statement(sql, self), lambda: base.copy_expert(self, sql, *rest, **options)
+                    self.connection, _statement(sql, self, rest), lambda: base.copy_expert(self, sql, *rest, **options)
                 )
 
             def copy_from(self, file: Any, table: str, *rest: Any, **options: Any) -> Any:
@@ -161,7 +161,7 @@ class Psycopg2Calls:
         return Held
 
 
-def _statement(query: Any, cursor: Any) -> Statement:
+def _statement(query: Any, cursor: Any, values: object) -> Statement:
     if isinstance(query, bytes):
-        return classify(query.decode("utf-8", "replace"))
-    return classify(query.as_string(cursor) if hasattr(query, "as_string") else str(query))
+        return classify(query.decode("utf-8", "replace"), values)
+    return classify(query.as_string(cursor) if hasattr(query, "as_string") else str(query), values)

@@ -68,7 +68,7 @@ class _Told:
             run = connection.execute if autocommits else None
             rows = counted_by(cursor) if original.__name__ == "execute" else unknown
             return await self._calls.statement(
-                connection, read_query(query), call, autocommits=run, rows=lambda _done: rows()
+                connection, read_query(query, (rest, options)), call, autocommits=run, rows=lambda _done: rows()
             )
 
         return held
@@ -76,11 +76,11 @@ class _Told:
     def stream(self, original: Method) -> Method:
         @wraps(original)
         async def held(cursor: psycopg.AsyncCursor[Any], query: Any, *rest: Any, **options: Any) -> AsyncIterator[Any]:
-            tells = await self._before(cursor, query)
+            tells = await self._before(cursor, query, (rest, options))
             async for row in original(cursor, query, *rest, **options):
                 yield row
             if tells:
-                self._calls.ended(read_query(query))
+                self._calls.ended(read_query(query, (rest, options)))
 
         return held
 
@@ -88,19 +88,19 @@ class _Told:
         @wraps(original)
         @asynccontextmanager
         async def held(cursor: psycopg.AsyncCursor[Any], query: Any, *rest: Any, **options: Any) -> AsyncIterator[Any]:
-            tells = await self._before(cursor, query)
+            tells = await self._before(cursor, query, (rest, options))
             async with original(cursor, query, *rest, **options) as copy:
                 yield copy
             if tells:
-                self._calls.ended(read_query(query))
+                self._calls.ended(read_query(query, (rest, options)))
 
         return held
 
-    async def _before(self, cursor: psycopg.AsyncCursor[Any], query: Any) -> bool:
+    async def _before(self, cursor: psycopg.AsyncCursor[Any], query: Any, values: object) -> bool:
         """Stop before what goes on while the user's own code runs; whether its end is to be told."""
         if self._calls.passes():
             return False
-        await self._calls.stop(cursor.connection, read_query(query))
+        await self._calls.stop(cursor.connection, read_query(query, values))
         return True
 
     def commit(self, original: Method) -> Method:

@@ -55,21 +55,23 @@ class _Told:
     def statement(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
         def held(cursor: psycopg.Cursor[Any], query: Any, *rest: Any, **options: Any) -> Any:
-            return self._stop(cursor, query, lambda: original(cursor, query, *rest, **options), is_one=True)
+            return self._stop(
+                cursor, query, lambda: original(cursor, query, *rest, **options), (rest, options), is_one=True
+            )
 
         return held
 
     def many(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
         def held(cursor: psycopg.Cursor[Any], query: Any, *rest: Any, **options: Any) -> Any:
-            return self._stop(cursor, query, lambda: original(cursor, query, *rest, **options))
+            return self._stop(cursor, query, lambda: original(cursor, query, *rest, **options), (rest, options))
 
         return held
 
     def stream(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
         def held(cursor: psycopg.Cursor[Any], query: Any, *rest: Any, **options: Any) -> Iterator[Any]:
-            yield from self._stop(cursor, query, lambda: original(cursor, query, *rest, **options))
+            yield from self._stop(cursor, query, lambda: original(cursor, query, *rest, **options), (rest, options))
 
         return held
 
@@ -115,7 +117,9 @@ class _Told:
 
         return held
 
-    def _stop(self, cursor: psycopg.Cursor[Any], query: Any, call: Callable[[], Any], *, is_one: bool = False) -> Any:
+    def _stop(
+        self, cursor: psycopg.Cursor[Any], query: Any, call: Callable[[], Any], values: object, *, is_one: bool = False
+    ) -> Any:
         connection = cursor.connection
         if connection.closed:
             return call()
@@ -125,7 +129,7 @@ class _Told:
         return self._calls.statement(
             connection,
             info.backend_pid,
-            read_query(query),
+            read_query(query, values),
             call,
             idle=idle,
             autocommits=connection.execute if autocommits else None,
@@ -133,8 +137,8 @@ class _Told:
         )
 
 
-def read_query(query: Any) -> Statement:
+def read_query(query: Any, values: object) -> Statement:
     """What a query of psycopg does, in any of the forms that it takes."""
     if isinstance(query, bytes):
-        return classify(query.decode("utf-8", "replace"))
-    return classify(query.as_string(None) if hasattr(query, "as_string") else str(query))
+        return classify(query.decode("utf-8", "replace"), values)
+    return classify(query.as_string(None) if hasattr(query, "as_string") else str(query), values)

@@ -60,14 +60,16 @@ class _Told:
 
             # Rows that are not read yet would be lost by a COMMIT.
             one = None if isinstance(cursor, self._unbuffered) else cursor
-            return self._stop(cursor.connection, _statement(query), call, one=one)
+            return self._stop(cursor.connection, _statement(query, (rest, options)), call, one=one)
 
         return held
 
     def many(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
         def held(cursor: Any, query: Any, *rest: Any, **options: Any) -> Any:
-            return self._stop(cursor.connection, _statement(query), lambda: original(cursor, query, *rest, **options))
+            return self._stop(
+                cursor.connection, _statement(query, (rest, options)), lambda: original(cursor, query, *rest, **options)
+            )
 
         return held
 
@@ -83,7 +85,7 @@ class _Told:
 
         @wraps(original)
         def held(connection: Any, sql: Any, *rest: Any, **options: Any) -> Any:
-            return self._stop(connection, _statement(sql), lambda: original(connection, sql, *rest, **options))
+            return self._stop(connection, _statement(sql, None), lambda: original(connection, sql, *rest, **options))
 
         return held
 
@@ -151,7 +153,7 @@ def _unnoticed(connection: Any) -> Callable[[str], object]:
     return send
 
 
-def _statement(query: Any) -> Statement:
+def _statement(query: Any, values: object) -> Statement:
     text = bytes(query).decode("utf-8", "replace") if isinstance(query, (bytes, bytearray)) else str(query)
     # A quote behind a backslash ends no string here; what stands in strings must never be taken for a table's name.
-    return classify(_ESCAPED.sub("", text))
+    return classify(_ESCAPED.sub("", text), (text, values))

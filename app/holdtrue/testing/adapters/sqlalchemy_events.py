@@ -63,9 +63,9 @@ class _Told:
         self._begun: set[int] = set()
 
     def before(
-        self, conn: Connection, _cursor: object, statement: str, _values: object, _context: object, many: bool
+        self, conn: Connection, _cursor: object, statement: str, values: object, _context: object, many: bool
     ) -> None:
-        found = classify(statement)
+        found = classify(statement, values)
         self._stop(conn, found)
         # The COMMIT of a statement that is a transaction of its own is the only place at which that one can be held.
         if not self._hooks.is_over and not many and writes_alone(found) and _autocommits(conn, statement):
@@ -73,11 +73,11 @@ class _Told:
             self._begun.add(id(conn.connection.driver_connection))
 
     def after(
-        self, conn: Connection, cursor: object, statement: str, _values: object, _context: object, many: bool
+        self, conn: Connection, cursor: object, statement: str, values: object, _context: object, many: bool
     ) -> None:
         # SQLite counts what returns rows only once they have been read.
         uncounted = many or (conn.dialect.name == "sqlite" and "RETURNING" in statement.upper())
-        self._hooks.ended(classify(statement), None if uncounted else counted_by(cursor)())
+        self._hooks.ended(classify(statement, values), None if uncounted else counted_by(cursor)())
         if self._has_begun(conn):
             try:
                 self._stop(conn, COMMIT)

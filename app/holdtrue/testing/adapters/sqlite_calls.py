@@ -138,10 +138,12 @@ class SqliteCalls:
             def execute(self, sql: str, *rest: Any) -> Any:
                 # Rows that a statement returns are read step by step: before the last one it cannot be committed.
                 one = None if _RETURNING.search(sql) else self
-                return adapter.stop(self.connection, classify(sql), lambda: base.execute(self, sql, *rest), one=one)
+                return adapter.stop(
+                    self.connection, classify(sql, rest), lambda: base.execute(self, sql, *rest), one=one
+                )
 
             def executemany(self, sql: str, *rest: Any) -> Any:
-                return adapter.stop(self.connection, classify(sql), lambda: base.executemany(self, sql, *rest))
+                return adapter.stop(self.connection, classify(sql, rest), lambda: base.executemany(self, sql, *rest))
 
             def executescript(self, script: str) -> Any:
                 return adapter.stop(self.connection, classify(script), lambda: base.executescript(self, script))
