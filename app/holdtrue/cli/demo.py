@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from holdtrue.cli.exits import INTERRUPTED
+from holdtrue.cli.installed import demand
 from holdtrue.cli.signals import Signals, Stopping
 from holdtrue.cli.terminal import say, visible
 
@@ -41,6 +42,9 @@ def demo(
 
     Ctrl-C ends it all; the state folder stays. Exit code of --once: 0 if the whole story came true, else 4.
     """
+    # It starts `holdtrue serve`, which could say what it lacks only in a log that goes with the folder.
+    wanted = [extra for extra, needed in (("service", True), ("postgres", postgres), ("demo", once)) if needed]
+    demand(wanted, "service" if wanted == ["service"] else "demo")
     # The demo brings SQLAlchemy and a server of its own: no other command needs either.
     from holdtrue.demo.narration import narrate
     from holdtrue.demo.place import choose

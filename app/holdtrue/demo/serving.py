@@ -25,12 +25,16 @@ _STOP_LIMIT = 20.0
 
 @dataclass
 class Serving:
-    """One ``holdtrue serve`` under a keeper: it ends with us, however we end. A context manager."""
+    """One ``holdtrue serve`` under a keeper: it ends with us, however we end. A context manager.
+
+    ``kept``: whether its log is there afterwards.
+    """
 
     config: Path
     log: Path
     environ: Mapping[str, str]
     port: int = 0
+    kept: bool = True
     url: str = ""
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
@@ -77,7 +81,7 @@ class Serving:
                 body: dict[str, Any] = json.load(answer)
         except (urllib.error.URLError, OSError, ValueError) as problem:
             raise HoldtrueError(
-                f"the demo's own service did not answer: {type(problem).__name__}", remedy=f"see {self.log}"
+                f"the demo's own service did not answer: {type(problem).__name__}", remedy=self._remedy()
             ) from problem
         return body
 
@@ -98,11 +102,14 @@ class Serving:
             process.kill()
             process.wait()
 
+    def _remedy(self) -> str:
+        return f"see {self.log}" if self.kept else "`--state DIR` keeps its log"
+
     def _wait(self, told: Path) -> None:
         deadline = time.monotonic() + _START_LIMIT
         while not told.exists():
             if not self.alive() or time.monotonic() > deadline:
-                raise HoldtrueError("the demo's service did not start", remedy=f"see {self.log}")
+                raise HoldtrueError("the demo's service did not start", remedy=self._remedy())
             time.sleep(0.05)
         self.url = told.read_text(encoding="utf-8").strip()
 

@@ -102,7 +102,7 @@ def open_stage(
         stack.callback(engine.dispose)
         traffic = Traffic(engine, databases.url, place.receipts, seed=seed, provider=Provider(seed))
         traffic.prepare()
-        serving = stack.enter_context(Serving(place.config, place.log, environ, port))
+        serving = stack.enter_context(Serving(place.config, place.log, environ, port, kept=not place.temporary))
         yield Stage(place, engine, traffic, serving, slack, stopping, say, postgres)
 
 
