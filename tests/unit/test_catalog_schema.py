@@ -89,7 +89,7 @@ def test_every_field_of_the_model_can_be_written(group: str, kind: Any, not_writ
 
 
 def test_every_field_of_an_invariant_can_be_written() -> None:
-    made_by_us = {"definition", "declared_databases", "tables", "place"}
+    made_by_us = {"definition", "meaning", "declared_databases", "tables", "place"}
     other_words = {"operation": "promote", "states": "promote"}
     declared = {key.name for key in next(one for one in _groups() if one.what == "an invariant").keys}
     fields = {other_words.get(field.name, field.name) for field in dataclasses.fields(Invariant)} - made_by_us
