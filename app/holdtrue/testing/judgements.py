@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from holdtrue.testing import replay
+from holdtrue.testing import pools, replay
 from holdtrue.testing.costs import Costs
 from holdtrue.testing.failures import kind_of
 from holdtrue.testing.plans import Schedule
@@ -137,6 +137,37 @@ def _repeated(lines: Sequence[Line], at: int) -> tuple[int, int]:
         if times >= TIMES:
             return length, times
     return 1, 1
+
+
+def kept_out(played: Played, names: Sequence[str], *, external_lock: bool) -> tuple[Verdict, str] | None:
+    """Whether something outside the database kept a party from it while another one was held, and what that is.
+
+    Who asked the database and left was kept out by what it saw there, which two processes see alike.
+    """
+    for name, gave_up in played.errors.items():
+        if pools.gave_up(gave_up):
+            return Verdict.SHARED_CONNECTION, (
+                f"{name} ended with {kind_of(gave_up)}: it had no connection while another party held one, so the pool "
+                "has too few (give the engine or the pool of the test two connections or more: pool_size=2, max_size=2)"
+            )
+    for name in played.kept_out:
+        if name in names and not external_lock:
+            error = played.errors.get(name)
+            ended = f"ended with {kind_of(error)}" if error is not None else "ended"
+            return Verdict.STALLED, (
+                f"{name} {ended} without asking the database while another party was held; what kept it out lies in this "
+                "process, a lock, a flag or a pool with no connection left, and does not protect two (if it asks for a lock "
+                "that all processes share, pass external_lock=True)"
+            )
+    return None
+
+
+def says_nothing_more(name: str, schedule: str) -> str:
+    """That a party asks the database nothing any more, though nobody is in its way."""
+    return (
+        f"party {name} asked the database nothing in schedule {schedule}, nor alone when it was played again: "
+        f"{_REMEMBERS}"
+    )
 
 
 def unchanged_rows(schedule: str, earlier: str) -> str:

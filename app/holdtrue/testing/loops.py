@@ -53,7 +53,9 @@ class RaceLoop:
             Refused: the caller runs a loop itself, on which the coroutine may depend.
         """
         self._check_may_run(work)
-        self.run(self._whole(party, work))
+        error = self.run(self._whole(party, work))
+        if error is not None:
+            raise error
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop, from another thread."""
@@ -84,10 +86,15 @@ class RaceLoop:
             )
             raise self.refused
 
-    async def _whole(self, party: Party, work: Awaitable[object]) -> None:
+    async def _whole(self, party: Party, work: Awaitable[object]) -> Exception | None:
+        """Its error, if it has one: a future makes a new one of a ``TimeoutError``, which no longer says where it was."""
         party.task = asyncio.current_task()
         try:
             await work
+        except Exception as error:  # noqa: BLE001  raised in the party's own thread
+            return error
+        else:
+            return None
         finally:
             while not party.abandoned and await self._lingers(party):
                 pass

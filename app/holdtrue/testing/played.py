@@ -38,6 +38,7 @@ class Played:
 
     ``silent`` are the parties that sent no statement which could be held, ``changed`` those that may have changed a row by
     the word of their driver, ``calls`` the functions that the others named.
+    ``kept_out`` are those that ended without a statement of their own while another party was under way.
     ``unended`` were given up and live on: whatever the tables say now may change at any moment.
     ``tried_again``: one party repeated the same in vain until a held one went on.
     """
@@ -58,6 +59,7 @@ class Played:
     calls: frozenset[str] = frozenset()
     unended: tuple[str, ...] = ()
     tried_again: bool = False
+    kept_out: tuple[str, ...] = ()
 
 
 def refuse_left_open(played: Played) -> None:

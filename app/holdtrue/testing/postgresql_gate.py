@@ -7,9 +7,11 @@ what stands in front of it in the same statement has been read.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from holdtrue.errors import SettingsRefused
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 SCHEMA = "holdtrue_hold"
 _NAME = '"~holdtrue_hold"'  # BEFORE triggers fire by name: whatever the user's own ones read has been read
 _CLASS, _GATE, _TICKET = 1_212_372_036, 1, 2
+_COUNTED_WITHIN, _POLL = 1.0, 0.02
 _OPERATIONS = {"INSERT": "ROW", "UPDATE": "STATEMENT", "DELETE": "STATEMENT", "TRUNCATE": "STATEMENT"}
 _NOTE = f"""
 CREATE TABLE {SCHEMA}.seen (n serial, relid oid, operation text, PRIMARY KEY (relid, operation));
@@ -66,6 +69,10 @@ _PULSE = f"""
 SELECT count(*) FILTER (WHERE state = 'active' AND wait_event_type IS DISTINCT FROM 'Lock'), count(*),
        max(state_change)::text {_OTHERS} AND pid <> %s
 """
+_TRACE = f"""
+SELECT (SELECT to_jsonb(d) ->> 'sessions' FROM pg_catalog.pg_stat_database d WHERE datname = current_database()),
+       coalesce(array_agg(pid), '{{}}'), max(state_change) {_OTHERS} AND pid <> %s
+"""  # the server counts no sessions before version 14: those that came and went between two looks are not seen there
 _END_OTHERS = f"SELECT pg_terminate_backend(pid) {_OTHERS} AND state <> 'idle'"
 _LEFT_OPEN = f"SELECT count(*) {_OTHERS} AND state LIKE 'idle in transaction%'"
 _TABLES = f"""
@@ -99,6 +106,15 @@ class WritePoint:
     def what(self) -> str:
         """As schedules show a statement."""
         return f"{self.operation} {self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What sessions leave to see: how many there were so far, which are there, when one of them last did something."""
+
+    sessions: str | None
+    pids: frozenset[int]
+    changed: datetime | None
 
 
 class PostgresGate:
@@ -166,6 +182,24 @@ class PostgresGate:
         """Whether another backend than ``pid`` works on a statement, and a value that changes when any did something."""
         busy, sessions, changed = self._run(_PULSE, (pid,))[0]
         return busy > 0, (sessions, changed)
+
+    def trace(self, pid: int) -> Trace:
+        """What other sessions than ``pid`` have left to see; for :meth:`was_asked_since`."""
+        sessions, pids, changed = self._run(_TRACE, (pid,))[0]
+        return Trace(sessions, frozenset(pids), changed)
+
+    def was_asked_since(self, before: Trace, pid: int) -> bool:
+        """Whether another session than ``pid`` has come, or done something, since ``before``; a late count is awaited."""
+        end = time.monotonic() + _COUNTED_WITHIN
+        while True:
+            now = self.trace(pid)
+            if now.sessions != before.sessions or now.pids - before.pids:
+                return True
+            if now.changed is not None and (before.changed is None or now.changed > before.changed):
+                return True
+            if time.monotonic() > end:
+                return False
+            time.sleep(_POLL)
 
     def has_left_open(self) -> bool:
         """Whether a session is idle in a transaction."""

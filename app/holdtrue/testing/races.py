@@ -17,7 +17,16 @@ from holdtrue.testing.controls import Control
 from holdtrue.testing.failures import all_told, cause_of, told
 from holdtrue.testing.hooks import Hooks
 from holdtrue.testing.identities import Identities
-from holdtrue.testing.judgements import Judged, RaceReport, how_held, hows_of, idle_since, unchanged_rows
+from holdtrue.testing.judgements import (
+    Judged,
+    RaceReport,
+    how_held,
+    hows_of,
+    idle_since,
+    kept_out,
+    says_nothing_more,
+    unchanged_rows,
+)
 from holdtrue.testing.loops import RaceLoop, of_another_loop
 from holdtrue.testing.plans import EVERY_ORDER_UP_TO, Plan, Schedule, held, in_series, orders
 from holdtrue.testing.played import Limits, Played, refuse_left_open
@@ -275,6 +284,23 @@ class Race:
         """What comes of one schedule; the database is set back."""
         return self._run(schedule.policy, {**self.works, **schedule.more})
 
+    def _forgets(self, schedule: Schedule, played: Played) -> tuple[Verdict, str] | None:
+        """Whether who was kept out says nothing alone either, so that it was not the other party that kept it out."""
+        for name in played.kept_out:
+            if name not in self.works or name in played.errors:
+                continue
+            self._set_back()
+            alone = self._alone(name)
+            refuse_left_open(alone)
+            if name in alone.silent and name not in alone.errors:
+                if name not in self._heard:
+                    return Verdict.NOT_REACHED, f"party {name} {self.silence}"
+                return Verdict.BOTH_FAILED, says_nothing_more(name, schedule.name)
+        return None
+
+    def _alone(self, name: str) -> Played:
+        return self._run(Series((name,)), {name: self.works[name]})
+
     def _did_not_happen(self, schedule: Schedule, played: Played) -> str:
         """Which of the schedule's own parties failed though nobody was in its way: one that is refused is a fix at work."""
         for name, work in schedule.more.items():
@@ -332,6 +358,8 @@ class Race:
             verdict, reason = Verdict.VIOLATED, broken
         elif played.trouble is not None:
             verdict, reason = played.trouble, played.reason
+        elif not in_series and (kept := kept_out(played, tuple(self.works), external_lock=self.external_lock)):
+            verdict, reason = self._forgets(schedule, played) or kept
         elif played.errors.keys() >= self.works.keys():
             whole = "both" if len(self.works) == 2 else "all"
             verdict, reason = (

@@ -78,6 +78,7 @@ class ServerSchedule:
     _runners: dict[str, _Runner] = field(default_factory=dict)
     _done: threading.Condition = field(default_factory=threading.Condition)
     _end: float = 0.0
+    _kept_out: list[str] = field(default_factory=list)
 
     def in_series(self, order: Sequence[str]) -> tuple[Played, dict[str, tuple[WritePoint, ...]]]:
         """Each party whole, and what each of them wrote."""
@@ -113,8 +114,11 @@ class ServerSchedule:
             else:
                 self.gate.open()  # it did not come: nobody else may be taken for it
             for name in order:
+                before = self.gate.trace(pid) if pid else None
                 self._start(name)
                 self._run_beside(name, held, pid)
+                if before is not None and self._runners[name].is_over and not self.gate.was_asked_since(before, pid):
+                    self._kept_out.append(name)
             if pid:
                 self.lines.append(Line(held, point.what))
             self.gate.open()
@@ -198,6 +202,7 @@ class ServerSchedule:
             reason=self.reason,
             left_open=open_ones,
             changed=tuple(changed),
+            kept_out=tuple(self._kept_out),
         )
 
 
@@ -277,6 +282,9 @@ class ServerRace(Race):
                     reason = f"{role} did not come to stand {point}, as it did before: nothing was tested"
                     one = replace(one, verdict=Verdict.NOT_REACHED, reason=reason)
                 yield one
+
+    def _alone(self, name: str) -> Played:
+        return self._play(Schedule(name, f"{name} alone", Series((name,))))
 
     def _play(self, schedule: Schedule) -> Played:
         if self._gate is None:

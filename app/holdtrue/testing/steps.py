@@ -54,6 +54,7 @@ class StepScheduler:
     _blocked: bool = field(default=False, init=False)
     _guessed: bool = field(default=False, init=False)
     _unended: tuple[str, ...] = field(default=(), init=False)
+    _kept_out: list[str] = field(default_factory=list, init=False)
 
     # -- called by the hooks, in the parties' threads ---------------------------------------------------------------
 
@@ -231,6 +232,7 @@ class StepScheduler:
             changed=tuple(one.name for one in self.parties if one.changes),
             unended=self._unended,
             tried_again=self.retrying.happened,
+            kept_out=tuple(self._kept_out),
             calls=frozenset(name for one in self.parties if not one.changes for name in one.changes.calls),
         )
 
@@ -249,6 +251,8 @@ class StepScheduler:
             with self.changed:
                 self.record.came(party, Event.GIVES_UP)
                 party.state = State.FINISHED
+                if party.steps == party.steps_outside and not party.abandoned and self._under_way(party):
+                    self._kept_out.append(party.name)
                 for stand in party.waiting:
                     self.complain(Verdict.NOT_REACHED, complaints.comes_late(party, stand.statement))
                     stand.gate.open()
@@ -371,13 +375,16 @@ class StepScheduler:
         now = time.monotonic()
         if now - party.moved <= self.limits.stall:
             return False
-        others = [one for one in self.parties if one is not party and one.started and one.state is not State.FINISHED]
-        if not others or (self.blocking is not None and self.blocking.is_busy(party)):
+        if not self._under_way(party) or (self.blocking is not None and self.blocking.is_busy(party)):
             party.moved, party.idle_since = now, None
             return False
         if party.idle_since is None:
             party.idle_since = now
         return now - party.idle_since > self.limits.stall
+
+    def _under_way(self, party: Party) -> bool:
+        """Whether another party has begun and is not over."""
+        return any(one is not party and one.started and one.state is not State.FINISHED for one in self.parties)
 
     def _past_deadline(self) -> bool:
         if time.monotonic() < self._end and not self.loop.stopped:

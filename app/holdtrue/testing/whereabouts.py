@@ -19,7 +19,7 @@ _NOT_THEIRS = (
     "/site-packages/",
     "/dist-packages/",
 )
-_POOLS = ("/sqlalchemy/util/queue.py", "/asyncpg/pool.py", "/psycopg_pool/pool_async.py")
+_POOLS = ("/sqlalchemy/util/queue.py", "/asyncpg/pool.py", "/psycopg_pool/pool.py", "/psycopg_pool/pool_async.py")
 _DRIVERS = ("/sqlalchemy/", "/asyncpg/", "/psycopg/", "/aiosqlite/")
 
 
