@@ -153,6 +153,7 @@ class Scene:
                     one.severity.value,
                     one.owner,
                     tags=one.tags,
+                    renamed_from=one.renamed_from,
                 )
                 for one, database in catalog.runs()
             ],

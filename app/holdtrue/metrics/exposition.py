@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -14,7 +15,7 @@ from prometheus_client.metrics_core import Metric as Family
 from holdtrue.errors import StoreError
 from holdtrue.metrics import names
 from holdtrue.metrics.counters import Counters
-from holdtrue.metrics.series import Labels, Readings, read, without_the_store
+from holdtrue.metrics.series import RENAMED_FOR, Labels, Readings, read, without_the_store
 from holdtrue.model import Catalog
 from holdtrue.store import Store
 from holdtrue.store.records import Backlog
@@ -34,6 +35,7 @@ class Exposition:
         self._catalog = catalog
         self._counters = counters
         self._last: Readings | None = None
+        self._renamed: dict[str, datetime] = {}
         # One scrape at a time: the reading and the kept last one belong together.
         self._lock = threading.Lock()
 
@@ -63,7 +65,8 @@ class Exposition:
             readings = None
             if catalog is not None:
                 overview, proofs = self._store.reads.overview(), self._store.canary.proofs()
-                readings = read(catalog, overview, proofs, self._store.now())
+                now = self._store.now()
+                readings = read(catalog, overview, proofs, now, renamed=self._lately_renamed(catalog, now))
         except StoreError as error:
             _log.warning("store_unreadable_at_scrape", error=type(error).__name__)
             yield _gauge(names.STORE_UP, 0)
@@ -87,6 +90,12 @@ class Exposition:
         yield _by_one_label(names.UNREACHABLE, readings.unreachable)
         yield _by_one_label(names.UNPROVEN, readings.unproven)
         yield _by_one_label(names.LAST_PROVEN, readings.last_proven)
+
+    def _lately_renamed(self, catalog: Catalog, now: datetime) -> frozenset[str]:
+        """The former names that this process has known as such for a short while only."""
+        former = {one.renamed_from for one in catalog.invariants if one.renamed_from is not None}
+        self._renamed = {name: self._renamed.get(name, now) for name in former}
+        return frozenset(name for name, since in self._renamed.items() if now - since <= RENAMED_FOR)
 
 
 class _Fixed:

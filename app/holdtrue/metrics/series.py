@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -18,6 +18,9 @@ Labels = tuple[str, str, str, str]
 OVERDUE_AFTER = timedelta(minutes=1)
 """A due time that passed longer ago, unclaimed, is our own fault."""
 
+RENAMED_FOR = timedelta(minutes=20)
+"""How long a former name is an explicit 0: a little longer than the shipped rule looks back, so that none fires under it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Readings:
@@ -31,11 +34,19 @@ class Readings:
     last_proven: Mapping[str, float]
 
 
-def read(catalog: Catalog, rows: Iterable[OverviewRow], proofs: Sequence[Proof], now: datetime) -> Readings:
+def read(
+    catalog: Catalog,
+    rows: Iterable[OverviewRow],
+    proofs: Sequence[Proof],
+    now: datetime,
+    *,
+    renamed: Collection[str] = (),
+) -> Readings:
     """The six series of every entry of the catalog (semantics 10), and the gauges over all of them.
 
     An entry that the store does not know yet is ``unknown``: it is there from the first scrape. What the store still keeps
-    of entries that left the catalog is passed over.
+    of entries that left the catalog is passed over. What fires does so under its present name, and no more under those
+    that were lately ``renamed``.
     """
     by_pair = {(row.standing.invariant, row.standing.database): row for row in rows}
     pairs: dict[str, dict[Labels, float]] = {
@@ -45,6 +56,8 @@ def read(catalog: Catalog, rows: Iterable[OverviewRow], proofs: Sequence[Proof],
     overdue: Counter[str] = Counter({database.name: 0 for database in catalog.config.databases})
     for invariant, database in catalog.entries():
         labels = (invariant.name, database, invariant.severity.value, invariant.owner)
+        if invariant.renamed_from is not None and invariant.renamed_from in renamed:
+            pairs[FIRING.name][invariant.renamed_from, *labels[1:]] = 0.0
         row = by_pair.get((invariant.name, database))
         pairs[INTERVAL.name][labels] = longest_gap(invariant.schedule).total_seconds()
         if row is None:
