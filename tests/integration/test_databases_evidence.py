@@ -94,7 +94,7 @@ def test_base_rows_their_parents_and_writers_are_taken(databases: Databases, ref
         "amount": "6.00",
         "note": None,
     }
-    assert dict(zip(second.columns, second.types, strict=True))["amount"] == "euros"
+    assert dict(zip(second.columns, second.types, strict=True))["amount"] == "numeric(10,2)"
 
 
 def test_a_base_row_that_another_one_refers_to_is_a_parent(databases: Databases, refunds: FreshDatabase) -> None:

@@ -66,7 +66,7 @@ def test_base_rows_and_parents_are_taken_in_loadable_order_and_masked(databases:
     assert refund["note"] not in (None, "first")
     assert "ada@example.test" not in repr(evidence)
     assert {"customers.email", "refunds.note"} <= set(evidence.pseudonymised)
-    assert evidence.incomplete == "disputes.token is withheld (no stand-in for its type; declare it safe)"
+    assert evidence.incomplete == "disputes.token is withheld (no stand-in for its type: declare it safe)"
     assert all(one.xid is None and one.committed_at is None for one in evidence.rows)
 
 

@@ -201,3 +201,9 @@ def test_no_value_of_six_or_more_letters_survives(value: str, type_name: str) ->
     """Whatever the type says, the value itself never leaves."""
     stand_in = pseudonym(value, type_name, SECRET)
     assert stand_in is None or value not in stand_in
+
+
+def test_values_that_citext_holds_for_equal_have_equal_stand_ins() -> None:
+    """semantics 4.4: a row refers to its parent in another case."""
+    one = pseudonym("Ada@Example.test", "citext", SECRET)
+    assert one == pseudonym("ada@example.TEST", "citext", SECRET) == pseudonym("ada@example.test", "text", SECRET)

@@ -36,6 +36,7 @@ class Table:
 
     ``name`` is how an invariant would write it: with its schema only where the search path does not reach. Columns that
     the server computes (GENERATED … STORED) are left out: they cannot be written back, and come back by themselves.
+    A column of a domain has the type that the domain stands on, which alone says what its values look like.
     """
 
     oid: int
@@ -56,8 +57,14 @@ _ROWS = 10_000
 _RELATION = """SELECT c.oid::text, n.nspname, c.relname, pg_table_is_visible(c.oid)::text, c.relkind::text
  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = """
 
-_COLUMNS = """SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attgenerated::text
- FROM pg_attribute a WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
+# citext may lie in any schema, of which the search path need not know.
+_COLUMNS = """WITH RECURSIVE base(number, name, generated, oid, modifier) AS (
+ SELECT a.attnum, a.attname, a.attgenerated, a.atttypid, a.atttypmod FROM pg_attribute a
+  WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped
+ UNION ALL SELECT b.number, b.name, b.generated, t.typbasetype, t.typtypmod
+  FROM base b JOIN pg_type t ON t.oid = b.oid WHERE t.typtype = 'd')
+ SELECT b.name, CASE WHEN t.typname = 'citext' THEN 'citext' ELSE format_type(b.oid, b.modifier) END, b.generated::text
+ FROM base b JOIN pg_type t ON t.oid = b.oid WHERE t.typtype <> 'd' ORDER BY b.number"""
 
 _FOREIGN = """SELECT k.confrelid::text,
  (SELECT json_agg(a.attname ORDER BY p.place) FROM unnest(k.conkey) WITH ORDINALITY AS p(number, place)
@@ -146,7 +153,8 @@ _TYPES = """WITH RECURSIVE used(oid, depth) AS (
   (SELECT string_agg(quote_literal(e.enumlabel), ', ' ORDER BY e.enumsortorder) FROM pg_enum e WHERE e.enumtypid = t.oid),
   (SELECT string_agg('CONSTRAINT ' || quote_ident(k.conname) || ' ' || pg_get_constraintdef(k.oid), ' ' ORDER BY k.conname)
    FROM pg_constraint k WHERE k.contypid = t.oid AND k.contype = 'c'),
-  (SELECT x.extname FROM pg_depend dep JOIN pg_extension x ON x.oid = dep.refobjid
+  (SELECT quote_ident(x.extname) || coalesce(' SCHEMA ' || quote_ident(nullif(xn.nspname, 'public')), '')
+   FROM pg_depend dep JOIN pg_extension x ON x.oid = dep.refobjid JOIN pg_namespace xn ON xn.oid = x.extnamespace
    WHERE dep.classid = 'pg_type'::regclass AND dep.objid = t.oid AND dep.deptype = 'e' LIMIT 1),
   CASE t.typtype WHEN 'c' THEN
    (SELECT string_agg(quote_ident(a.attname) || ' ' || format_type(a.atttypid, a.atttypmod), ', ' ORDER BY a.attnum)
@@ -282,9 +290,10 @@ def _types(
         _TYPES, [oids], limit=_ROWS, within=within
     ):
         if extension is not None:
-            line = f"CREATE EXTENSION IF NOT EXISTS {quote(extension)};"
+            line = f"CREATE EXTENSION IF NOT EXISTS {extension};"
             if line not in made:
                 made.insert(0, line)
+            schemas.add(quote(schema or ""))
             continue
         if kind == "e":
             made.append(f"CREATE TYPE {name} AS ENUM ({labels or ''});")

@@ -63,7 +63,7 @@ class Taking:
             if shown != value:
                 self.masked.add(f"{table}.{name}")
                 if shown is None:
-                    self.missing.append(f"{table}.{name} is withheld ({self.withheld}; declare it safe)")
+                    self.missing.append(f"{table}.{name} is withheld ({self.withheld}: declare it safe)")
             yield shown
 
     def may_begin(self, base_rows: tuple[BaseRows, ...], blocked: str) -> bool:

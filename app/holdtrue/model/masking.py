@@ -85,7 +85,8 @@ def pseudonym(value: str | None, type_name: str, secret: bytes, max_length: int 
     if name == "uuid":
         return _uuid(value, secret) if _UUID.fullmatch(value) else None
     if name in _TEXTS:
-        return _text(value, max_length, secret)
+        # Of citext two values that differ in case alone are equal, and so are their stand-ins.
+        return _text(value.lower() if name == "citext" else value, max_length, secret)
     if name in _DATES or name in _MOMENTS:
         # MariaDB's TIMESTAMP, which alone is called so, ends in 2038 and does not have its first day in every zone.
         return _moment(value, secret, *((1, _TIMESTAMP_DAYS) if name == "timestamp" else (0, _DAYS)))

@@ -38,8 +38,9 @@ ORDER BY c.oid
 _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, NULL), a.attgenerated <> '', a.attidentity = 'a', COALESCE((
          SELECT a.attnum = ANY (i.indkey::int2[]) FROM pg_catalog.pg_index i WHERE i.indrelid = a.attrelid AND i.indisprimary
-       ), false), a.attnotnull AND NOT a.atthasdef AND a.attidentity = ''
-FROM pg_catalog.pg_attribute a WHERE a.attrelid = %s::int8::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+       ), false), a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', t.typname
+FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+WHERE a.attrelid = %s::int8::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 _REFERENCES = (
     "SELECT conrelid::int8, confrelid::int8 FROM pg_catalog.pg_constraint WHERE contype = 'f' AND conrelid <> confrelid"
@@ -78,6 +79,7 @@ class _Column:
     always: bool
     primary: bool
     required: bool
+    bare_type: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ class PostgresControl:
                 for target in loaded:
                     self._advance_sequences(target)
         except psycopg.errors.IntegrityError as error:
-            return _refused(error, table, given, cells)
+            return _refused(error, table, given, cells, known)
         except psycopg.Error as error:
             return Refusal(
                 f"{table or 'a table'}: the server refused a row with SQLSTATE {error.sqlstate or 'unknown'}"
@@ -378,9 +380,14 @@ def _value(type_name: str, shift_from: str) -> str:
     return f"(%s::{type_name} + (now() - {moment}::timestamptz))"
 
 
-def _refused(error: psycopg.Error, table: str, given: tuple[str, ...], cells: Row) -> Refusal:
+def _refused(
+    error: psycopg.Error, table: str, given: tuple[str, ...], cells: Row, known: Mapping[str, _Column]
+) -> Refusal:
     diagnosis = error.diag
     where = diagnosis.table_name or table
+    if error.sqlstate == _NOT_NULL and diagnosis.datatype_name and not diagnosis.column_name:
+        name = f"NOT NULL of the type {diagnosis.datatype_name}"
+        return Refusal(f"NOT NULL of {_of_type(diagnosis.datatype_name, table, given, known)}", constraint=name)
     if error.sqlstate == _NOT_NULL:
         column = diagnosis.column_name or ""
         if column not in given or cells[given.index(column)] is not None:
@@ -390,7 +397,18 @@ def _refused(error: psycopg.Error, table: str, given: tuple[str, ...], cells: Ro
             )
         return Refusal(f"{where}.{column} refuses NULL", constraint=f"NOT NULL of {where}.{column}")
     name = diagnosis.constraint_name or f"SQLSTATE {error.sqlstate}"
+    if diagnosis.datatype_name and not diagnosis.table_name:
+        return Refusal(
+            f"constraint {name} of {_of_type(diagnosis.datatype_name, table, given, known)}", constraint=name
+        )
     return Refusal(f"constraint {name} of {where} refuses a row", constraint=name)
+
+
+def _of_type(name: str, table: str, given: tuple[str, ...], known: Mapping[str, _Column]) -> str:
+    """A domain's refusal: it names the type and no column."""
+    columns = [one for one in given if one in known and known[one].bare_type == name]
+    where = " or ".join(f"{table}.{one}" for one in columns) or table
+    return f"the type {name} refuses a value of {where}"
 
 
 def _quoted(name: str) -> str:
