@@ -12,11 +12,22 @@ from pathlib import Path
 import pytest
 
 from holdtrue.errors import SettingsRefused
-from holdtrue.model import Delivered, NotifierConfig, Option, Reason, Sample, Secret, Undelivered
+from holdtrue.model import (
+    Delivered,
+    MessageState,
+    NotifierConfig,
+    Option,
+    Outcome,
+    Reason,
+    Sample,
+    Secret,
+    Undelivered,
+)
 from holdtrue.notifiers import Gathering, Notifier, build_notifier
 from scenes.told import EPISODE, RESOLVED, parcel
 from servers.certificates import Authority, Files
 from servers.mail import PASSWORD, USER, MailStub
+from telling import Service
 
 LOGIN: Mapping[str, Option] = {"username": Secret("${U}"), "password": Secret("${P}")}
 
@@ -204,6 +215,74 @@ def test_recipients_that_are_refused_are_counted_and_the_others_are_told(mail: M
     assert mixed == Undelivered("the mail server refused every recipient (450, 550)")
     mail.recipient.extend(["550 unknown", "550 unknown"])
     assert notifier.deliver(parcel()) == Undelivered("the mail server refused every recipient (550)", permanent=True)
+
+
+def test_whom_the_server_put_off_is_told_later_and_the_others_are_not_told_again(
+    mail: MailStub, tmp_path: Path
+) -> None:
+    """Semantics 7.3: a greylisted address is one that nobody has told yet; who took it outlives the process."""
+    service = Service(tmp_path, ("one_refund",), {"told": email_of(mail)})
+    try:
+        service.run()
+        mail.recipient.extend(["450 later", ""])
+        for answers in ((), ("421 later still",), ()):
+            mail.recipient.extend(answers)
+            delivery = service.delivery()
+            assert delivery.round() == 1
+            assert delivery.wait_until_idle(20)
+            [message] = service.store.alerts.get(1).messages
+            if len(mail.messages) == 1:
+                assert service.states() == ["fired pending"]
+            service.clock.forward(60)
+        assert mail.recipients == [["b@example.com"], ["a@example.com"]]
+        assert mail.messages[0]["Message-ID"] == mail.messages[1]["Message-ID"]
+        assert "may be a repeat" not in bodies_of(mail.messages[1])[0]
+        assert (message.state, message.attempts, message.problem) == (MessageState.SENT, 3, "")
+        service.run(outcome=Outcome.HELD)
+        delivery = service.delivery()
+        delivery.round()
+        assert delivery.wait_until_idle(20)
+        assert mail.recipients[2] == ["a@example.com", "b@example.com"]
+    finally:
+        service.close()
+
+
+def test_who_refuses_for_good_after_others_took_it_is_counted_and_seen(mail: MailStub, tmp_path: Path) -> None:
+    """It is sent, and not to everybody: no later attempt hides that."""
+    service = Service(tmp_path, ("one_refund",), {"told": email_of(mail)})
+    try:
+        service.run()
+        delivery = service.delivery()
+        mail.recipient.extend(["450 later", ""])
+        for answers in ((), ("550 unknown",)):
+            mail.recipient.extend(answers)
+            assert delivery.round() == 1
+            assert delivery.wait_until_idle(20)
+            service.clock.forward(60)
+        [message] = service.store.alerts.get(1).messages
+        assert (message.state, message.problem) == (MessageState.SENT, "1 of 2 recipients were refused")
+        assert dict(delivery.outcomes) == {("told", "retried"): 1, ("told", "partly"): 1}
+        assert mail.recipients == [["b@example.com"]]
+    finally:
+        service.close()
+
+
+def test_a_list_goes_to_everybody_who_has_not_all_of_it(mail: MailStub) -> None:
+    """What is put off together may be sent together with what others have not seen."""
+    notifier = email_of(mail)
+    assert isinstance(notifier, Gathering)
+    one, other = parcel(replace(EPISODE, id=1)), parcel(replace(EPISODE, id=2))
+    mail.recipient.extend(["450 later", ""])
+    put_off = notifier.deliver_group([one, other], ())
+    said = "1 of 2 recipients were put off (450); the others have it"
+    assert put_off == Undelivered(f"the mail server: {said}", took=("b@example.com",))
+    has = replace(one, message=replace(one.message, took=("b@example.com",)))
+    assert notifier.deliver_group([has, other], ()) == Delivered()
+    assert notifier.deliver_group([has, has], ()) == Delivered()
+    assert mail.recipients == [["b@example.com"], ["a@example.com", "b@example.com"], ["a@example.com"]]
+    everybody = replace(one, message=replace(one.message, took=("b@example.com", "a@example.com")))
+    assert isinstance(notifier.deliver(everybody), Delivered)
+    assert len(mail.messages) == 3
 
 
 @pytest.mark.parametrize(

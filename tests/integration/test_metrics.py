@@ -339,7 +339,7 @@ def test_counters_begin_at_zero_for_every_name_of_the_catalog(scene: Scene) -> N
     found = scrape(exposition)
     assert found["holdtrue_runs_total"] == {("payments", outcome.value): 0 for outcome in Outcome}
     assert found["holdtrue_notifications_total"] == {
-        ("oncall", outcome): 0 for outcome in ("sent", "retried", "failed")
+        ("oncall", outcome): 0 for outcome in ("sent", "partly", "retried", "failed")
     }
 
 

@@ -43,7 +43,7 @@ LONGEST_HELD = timedelta(minutes=3)
 """However often it is held anew: each call has a time limit of its own, and a thread that keeps none is not waited for."""
 BATCH = 3
 
-What = Literal["sent", "retried", "failed"]
+What = Literal["sent", "partly", "retried", "failed"]
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -303,7 +303,7 @@ class Delivery:
         self, name: str, owed: OwedMessage, result: Delivered | Undelivered, now: datetime
     ) -> tuple[Retry, What]:
         if isinstance(result, Delivered):
-            return Retry(None, "sent"), "sent"
+            return Retry(None, "sent"), "partly" if result.partly else "sent"
         message = owed.message
         with self._lock:
             retry = decide_retry(result, message.attempts, now, self._rng, owed_at=message.owed_at)

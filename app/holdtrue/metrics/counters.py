@@ -16,7 +16,7 @@ from holdtrue.model import Outcome
 
 _BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _PUSHED = ("taken", "failed")
-_NOTIFIED = ("sent", "retried", "failed")
+_NOTIFIED = ("sent", "partly", "retried", "failed")
 
 
 class ReplicaReading(Protocol):
@@ -93,7 +93,7 @@ class Counters:
         """A result of ours was thrown away: lost lease, or changed definition."""
         self._dropped.labels(database).inc()
 
-    def notified(self, notifier: str, outcome: Literal["sent", "retried", "failed"]) -> None:
+    def notified(self, notifier: str, outcome: Literal["sent", "partly", "retried", "failed"]) -> None:
         """We tried to send a message."""
         self._notifications.labels(notifier, outcome).inc()
 

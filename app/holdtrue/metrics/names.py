@@ -117,7 +117,8 @@ LOST = Metric(
 NOTIFICATIONS = Metric(
     "holdtrue_notifications_total",
     "counter",
-    "What this process did with messages: sent, retried (will be tried again) or failed (given up, or its notifier left).",
+    "What this process did with messages: sent, partly (sent, and refused for good by some of its recipients), retried "
+    "(will be tried again) or failed (given up, or its notifier left).",
     ("notifier", "outcome"),
 )
 PINGS = Metric(

@@ -276,7 +276,8 @@ class Message:
 
     ``overtook`` are the reasons of older messages that were never sent because this one says more: a ``resolved`` that
     overtook ``fired`` is the first that people hear of the episode. ``silence`` is the one that withheld it; ``failed_at``
-    is when it was given up, None of one that was not, or so long ago that nobody wrote it down.
+    is when it was given up, None of one that was not, or so long ago that nobody wrote it down. ``took`` are those of its
+    recipients who have it already, while others were put off.
     """
 
     id: int
@@ -295,6 +296,7 @@ class Message:
     overtook: tuple[Reason, ...] = ()
     silence: int | None = None
     failed_at: datetime | None = None
+    took: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,9 +355,11 @@ class Undelivered:
     """The notifier did not; our own words, never a secret. ``permanent``: no retry can mend it.
 
     ``login``: what we show to be let in was refused. A person has to mend that, and secrets are read anew at each attempt.
+    ``took`` are the recipients who have it by now: only the others are told at the next attempt.
     """
 
     sentence: str
     permanent: bool = False
     retry_after: float | None = None
     login: bool = False
+    took: tuple[str, ...] = ()

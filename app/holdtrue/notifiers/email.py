@@ -96,18 +96,20 @@ class Email:
         """Send the event."""
         root = parcel.thread.reference if parcel.thread is not None else ""
         return self._told(
+            [parcel],
             lambda: message_of(parcel, sender=self._sender, to=self._to, root=root),
             Thread("", root or identity(parcel, self._sender)),
         )
 
     def deliver_group(self, parcels: Sequence[Parcel], unreachable: Collection[str]) -> Delivered | Undelivered:
         """Send one message that lists them all."""
-        return self._told(lambda: list_of(parcels, unreachable, sender=self._sender, to=self._to), None)
+        return self._told(parcels, lambda: list_of(parcels, unreachable, sender=self._sender, to=self._to), None)
 
     def deliver_outage(self, outage: Outage) -> Delivered | Undelivered:
         """Send what is known of the database now, in the thread of the message about it."""
         root = outage.thread.reference if outage.thread is not None else ""
         return self._told(
+            outage.news,
             lambda: outage_mail(outage, sender=self._sender, to=self._to, root=root),
             Thread("", root or list_identity(outage.news, self._sender)),
         )
@@ -116,22 +118,38 @@ class Email:
         """Nothing, as `redraw`."""
         return Delivered(outage.thread, "an e-mail cannot be edited")
 
-    def _told(self, write: Callable[[], EmailMessage], thread: Thread | None) -> Delivered | Undelivered:
+    def _told(
+        self, parcels: Sequence[Parcel], write: Callable[[], EmailMessage], thread: Thread | None
+    ) -> Delivered | Undelivered:
+        """Tell those of the recipients who have not all of it already."""
+        had = set.intersection(*(set(one.message.took) for one in parcels)) if parcels else set()
+        left = [one for one in self._to if one not in had]
         try:
-            refused = self._send(write())
+            refused = self._send(write(), left) if left else {}
+        except smtplib.SMTPRecipientsRefused as problem:
+            refused = {one: answer[0] for one, answer in problem.recipients.items()}
+            if not had or set(refused) != set(left):
+                return _undelivered(problem)
         except SettingsRefused as problem:
             return Undelivered(f"the secret cannot be read: {problem.message}")
         except Exception as problem:  # noqa: BLE001 - the library raises whatever the network does; its text may hold a login
             return _undelivered(problem)
-        note = f"{refused} of {len(self._to)} recipients were refused" if refused else ""
+        many = len(self._to)
+        put_off = [code for code in refused.values() if code < 500]
+        if put_off:
+            said = f"{len(put_off)} of {many} recipients were put off ({', '.join(map(str, sorted(set(put_off))))})"
+            ended = f", {len(refused) - len(put_off)} refused" if len(refused) > len(put_off) else ""
+            took = tuple(sorted({*had, *left} - set(refused)))
+            return Undelivered(f"{_WHO}: {said}{ended}; the others have it", took=took)
+        note = f"{len(refused)} of {many} recipients were refused" if refused else ""
         return Delivered(thread, note, partly=bool(refused))
 
     def redraw(self, parcel: Parcel) -> Delivered | Undelivered:
         """Nothing: what was sent stays as it is."""
         return Delivered(parcel.thread, "an e-mail cannot be edited")
 
-    def _send(self, message: EmailMessage) -> int:
-        """Hand it over; how many recipients were refused while others were taken."""
+    def _send(self, message: EmailMessage, to: Sequence[str]) -> dict[str, int]:
+        """Hand it over; which recipients were refused while others were taken, and by which code."""
         server = self._server
         with Line(server.time_limit) as line:
             implicit = server.tls() if server.security == "tls" else None
@@ -145,7 +163,7 @@ class Email:
                         client.login(server.username(), server.password())
                 except (smtplib.SMTPServerDisconnected, TimeoutError, ConnectionError) as problem:
                     raise _NotConnected from problem
-                refused = len(client.send_message(message, self._sender, list(self._to)))
+                refused = {one: code for one, (code, _) in client.send_message(message, self._sender, to).items()}
                 with contextlib.suppress(smtplib.SMTPException, OSError):
                     client.quit()
                 return refused

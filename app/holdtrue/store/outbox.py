@@ -384,7 +384,9 @@ def _outcome(result: Delivered | Undelivered, next_try_at: datetime | None, now:
         return {"state": MessageState.SENT.value, "sent_at": now, "problem": result.note, "next_try_at": None}
     if result.permanent or next_try_at is None:
         return {"state": MessageState.FAILED.value, "problem": result.sentence, "next_try_at": now}
-    return {"state": MessageState.PENDING.value, "problem": result.sentence, "next_try_at": next_try_at}
+    waits: Values = {"state": MessageState.PENDING.value, "problem": result.sentence, "next_try_at": next_try_at}
+    # An attempt that reached nobody takes it from nobody.
+    return {**waits, "took": bodies.words_text(result.took)} if result.took else waits
 
 
 def _free(now: datetime) -> ColumnElement[bool]:

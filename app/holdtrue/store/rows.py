@@ -351,6 +351,7 @@ def message_of(row: Row[Any]) -> Message:
         overtook=tuple(Reason(word) for word in bodies.words_of(row.overtook)),
         silence=row.silence_id,
         failed_at=row.next_try_at if row.state == MessageState.FAILED.value else None,
+        took=bodies.words_of(row.took),
     )
 
 

@@ -16,7 +16,7 @@ from holdtrue.store.tables import metadata
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0009"
+HEAD = "0010"
 """The newest migration; a test compares it with the folder."""
 
 _REMEDY = "run `holdtrue store upgrade`"

@@ -302,6 +302,7 @@ messages = Table(
     # Which silence withheld it, and when the watch saw to it that its end lost nothing (semantics 7.5).
     Column("silence_id", BigInteger),
     Column("lifted_at", Moment),
+    Column("took", Words, nullable=False, server_default=""),
     UniqueConstraint("episode_id", "number", "notifier"),
     Index(None, "state", "notifier", "owed_at"),
     Index(None, "silence_id"),
