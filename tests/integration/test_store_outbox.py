@@ -72,6 +72,50 @@ def test_a_message_is_claimed_by_one_instance_and_marked_under_its_token(house: 
     assert house.outbox() == ()
 
 
+def test_what_is_being_sent_is_held_under_its_token_and_a_lost_claim_is_not(house: House) -> None:
+    """semantics 7.3."""
+    house.install(entry())
+    house.due(Outcome.VIOLATED)
+    (owed,) = house.outbox(instance="one")
+    stale = replace(owed.message, token=owed.message.token - 1)
+    assert house.store.outbox.hold([stale], 2 * TTL) == set()
+    assert house.store.outbox.hold([owed.message], 2 * TTL) == {owed.message.id}
+    house.clock.forward(TTL + timedelta(seconds=1))
+    assert house.outbox(instance="two") == ()
+    house.clock.forward(TTL)
+    (taken,) = house.outbox(instance="two")
+    assert house.store.outbox.hold([owed.message], TTL) == set()
+    assert house.store.outbox.mark(taken.message, Delivered())
+
+
+def test_the_longest_pause_that_was_asked_for_counts_and_only_for_its_notifier(house: House) -> None:
+    """semantics 7.3."""
+    house.install(entry())
+    house.due(Outcome.VIOLATED, notifiers=("oncall", "pager"))
+    (owed,) = house.outbox("oncall")
+    pause = Undelivered("a pause", retry_after=1)
+    for seconds in (100, 10):
+        until = house.clock.now + timedelta(seconds=seconds)
+        house.store.outbox.mark(owed.message, pause, house.clock.now, paused_until=until)
+    house.clock.forward(timedelta(seconds=50))
+    assert house.outbox("oncall") == ()
+    assert len(house.outbox("pager")) == 1
+    house.clock.forward(timedelta(seconds=51))
+    assert len(house.outbox("oncall")) == 1
+
+
+def test_who_took_a_message_is_remembered_through_attempts_that_reached_nobody(house: House) -> None:
+    """semantics 7.3."""
+    house.install(entry())
+    house.due(Outcome.VIOLATED)
+    for result in (Undelivered("put off", took=("b@example.com",)), Undelivered("it did not answer")):
+        (owed,) = house.outbox()
+        house.store.outbox.mark(owed.message, result, house.clock.now)
+        house.clock.forward(timedelta(seconds=1))
+    (owed,) = house.outbox()
+    assert owed.message.took == ("b@example.com",)
+
+
 def test_the_thread_of_the_first_message_comes_with_the_next(house: House) -> None:
     house.install(entry())
     house.due(Outcome.VIOLATED, notifiers=("oncall", "desk"))
