@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 
 import pymysql
 import pytest
+from asgiref.sync import SyncToAsync
 from django.db import connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
@@ -189,3 +191,24 @@ def test_a_race_does_not_load_django_by_itself() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "beside", [lambda code: code, lambda code: lambda: asyncio.run(code())], ids=["one loop", "own loops"]
+)
+@pytest.mark.parametrize(
+    ("code", "verdict"),
+    [
+        (shop.asynchronous_duplicate, Verdict.VIOLATED),
+        (shop.asynchronous_duplicate_behind_a_lock, Verdict.HELD),
+    ],
+)
+def test_asynchronous_parties_do_not_share_the_one_thread_of_the_process(
+    code: Callable[[], Coroutine[object, object, None]],
+    verdict: Verdict,
+    beside: Callable[[object], Callable[[], None]],
+    database: BarrierDatabase,
+) -> None:
+    report = two_of(beside(code), database, schema.ONE_SETTLED).play()
+    assert report.verdict is verdict, report.show()
+    assert SyncToAsync.__call__.__module__ == "asgiref.sync"

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import django
+from asgiref.sync import sync_to_async
 from django.apps import AppConfig
 from django.conf import settings
 from django.db import connection, connections, models, transaction
@@ -111,6 +112,15 @@ def atomic_update() -> None:
     with transaction.atomic():
         Account.objects.filter(id="acc_1").update(credit_balance_eur=models.F("credit_balance_eur") + 50)
         CreditLog.objects.create(account_id="acc_1", amount_eur=50)
+
+
+async def asynchronous_duplicate() -> None:
+    if not await Refund.objects.filter(dispute_id="dsp_1", state="settled").aexists():
+        await Refund.objects.acreate(dispute_id="dsp_1", amount_eur=40, state="settled")
+
+
+async def asynchronous_duplicate_behind_a_lock() -> None:
+    await sync_to_async(duplicate_behind_a_lock)()
 
 
 def _read_then_insert() -> None:

@@ -151,6 +151,8 @@ def test_where_a_task_waits_is_found_through_a_context_manager_too() -> None:
     [
         (["asyncio/queues.py", "site-packages/sqlalchemy/util/queue.py"], True, False),
         (["asyncio/queues.py", "site-packages/asyncpg/pool.py"], True, False),
+        (["threading.py", "site-packages/psycopg_pool/pool.py"], True, False),
+        (["asyncio/locks.py", "site-packages/psycopg_pool/pool_async.py"], True, False),
         (["site-packages/asyncpg/connect_utils.py", "site-packages/sqlalchemy/pool/impl.py"], False, True),
         (["app/refunds.py"], False, False),
     ],

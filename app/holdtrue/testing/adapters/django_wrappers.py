@@ -10,6 +10,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from holdtrue.errors import Refused
+from holdtrue.testing.adapters.asgiref_threads import a_thread_for_each_party
 from holdtrue.testing.adapters.backends import backend_pid
 from holdtrue.testing.adapters.calls import counted_by, writes_alone
 from holdtrue.testing.adapters.patching import patched
@@ -50,6 +51,7 @@ class DjangoWrappers:
             stack.enter_context(patched(BaseDatabaseWrapper, "_rollback", told.rollback))
             stack.enter_context(patched(BaseDatabaseWrapper, "close", told.close))
             stack.callback(told.leave)
+            stack.enter_context(a_thread_for_each_party())
             connection_created.connect(told.opened)
             stack.callback(connection_created.disconnect, told.opened)
             yield
