@@ -29,6 +29,7 @@ from holdtrue.testing import (
     schema_from_alembic,
     step,
 )
+from holdtrue.testing.adapters import sqlalchemy_events
 from holdtrue.testing.barrier_databases import BarrierServer
 from pytesting import run_pytest
 from racy import duplicate, lost_update, schema
@@ -297,6 +298,37 @@ def test_engines_of_another_driver_are_held_alike(
     finally:
         other.dispose()
     assert report.verdict is verdict, report.show()
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict"), [(duplicate.buggy, Verdict.VIOLATED), (duplicate.right_lock_parent, Verdict.HELD)]
+)
+def test_a_driver_that_does_not_tell_its_backend_has_the_server_asked_for_it(
+    code: Callable[[Engine], None], verdict: Verdict, database: BarrierDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pg8000: a lock in the database would be taken for a wait outside of it."""
+    monkeypatch.setattr(sqlalchemy_events, "backend_pid", lambda _connection: None)
+    made = create_engine(database.sqlalchemy_url, pool_size=3)
+    try:
+        report = race(a=lambda: code(made), b=lambda: code(made), invariant=schema.ONE_SETTLED, db=database).play()
+    finally:
+        made.dispose()
+    assert report.verdict is verdict, report.show()
+    assert verdict is Verdict.VIOLATED or "one party waited for the other in the database" in report.reason
+
+
+def test_where_nobody_tells_it_nobody_says_that_a_party_waited_outside_the_database(
+    database: BarrierDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("backend_pid", "ask_backend_pid"):
+        monkeypatch.setattr(sqlalchemy_events, name, lambda *_known: None)
+
+    def run() -> None:
+        duplicate.right_lock_parent(database.engine)
+
+    report = race(a=run, b=run, invariant=schema.ONE_SETTLED, db=database, limits=Limits(stall=0.2, deadline=3)).play()
+    assert report.verdict is Verdict.NOT_REACHED, report.show()
+    assert "nobody can tell whether it waited in the database" in report.reason
 
 
 def test_sessions_of_the_orm_are_held_at_their_flush_and_commit(database: BarrierDatabase) -> None:

@@ -44,13 +44,23 @@ def repeats(party: Party) -> str:
     )
 
 
-def stands_still(party: Party, loop: RaceLoop, stall: float) -> tuple[Verdict, str]:
+def stands_still(party: Party, parties: Sequence[Party], loop: RaceLoop, stall: float) -> tuple[Verdict, str]:
     """Why a party does nothing, here or on the server, while another one is held."""
     if party.waits_in_pool():
         too_few = f"{party.name} waits for a connection that another party holds: the pool has too few"
         return Verdict.SHARED_CONNECTION, f"{too_few} (give the engine of the test pool_size=2 or more)"
     if party.task is not None and loop.is_blocked(stall):
         return Verdict.STALLED, loop.say_blocks(party.name)
+    unnumbered = [one.name for one in parties if one.is_unnumbered]
+    if unnumbered:
+        reason = (
+            f"{party.name} did nothing while another party was held, and nobody can tell whether it waited in the database: "
+            f"which session there is that of {' and '.join(unnumbered)} their driver does not tell"
+        )
+        return (
+            Verdict.NOT_REACHED,
+            f'{reason} (race the code through another driver, or on PostgreSQL with hold="server")',
+        )
     where = party.where()
     return (
         Verdict.STALLED,

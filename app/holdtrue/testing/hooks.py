@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from holdtrue.testing.failures import refusal_code
 from holdtrue.testing.gates import here
-from holdtrue.testing.identities import Identities
+from holdtrue.testing.identities import Identities, kind_of
 from holdtrue.testing.parties import Abandoned, AbandonedTask, Party, current_party
 from holdtrue.testing.statements import Statement
 from holdtrue.testing.steps import StepScheduler
@@ -146,6 +146,7 @@ class Hooks:
         if wire.idle and not self._stands_on(wire.number, party):
             self.scheduler.handed_on(wire.number, wire.pid)
         self._pids[wire.number] = wire.pid
+        party.is_unnumbered = party.is_unnumbered or (wire.pid is None and kind_of(wire.url) != "sqlite")
         self._standing[party.name] = wire.number
         return party
 

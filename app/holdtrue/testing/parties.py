@@ -59,9 +59,10 @@ class Party:
 
     ``at`` is the statement it stands before (None at its start), ``completed`` the last one it ended; ``steps`` counts the
     statements, commits and checkpoints it was allowed to pass, of which ``steps_outside`` are checkpoints. ``pids`` are its
-    backends, ``connections`` the driver's connections it holds now, ``kept`` the backends of those it never gave back.
-    ``passes`` stops it at a step outside the database; ``hears`` is what it is told there by the schedule. ``changes`` is
-    what it did to rows, ``tries`` what it does again and again, and ``in_vain`` that it will until somebody else moves.
+    backends, ``is_unnumbered`` where one of those is not known, ``connections`` the driver's connections it holds now, ``kept``
+    the backends of those it never gave back. ``passes`` stops it at a step outside the database; ``hears`` is what it is told
+    there by the schedule. ``changes`` is what it did to rows, ``tries`` what it does again and again, and ``in_vain`` that it
+    will until somebody else moves.
 
     ``waiting`` are the statements that stand at a gate: several where it has tasks or threads of its own, of which ``strand``
     moved last. A party of coroutines runs as ``task``; ``tasks`` are all that it started, in that order and each with its
@@ -80,6 +81,7 @@ class Party:
     moved: float = 0.0
     idle_since: float | None = None
     pids: set[int] = field(default_factory=set)
+    is_unnumbered: bool = False
     connections: set[int] = field(default_factory=set)
     kept: frozenset[int] = frozenset()
     waits_for: str = ""

@@ -354,7 +354,7 @@ class StepScheduler:
         if party.state is State.MOVING and self._is_idle(party):
             party.state = State.STALLED
             if not self.external_lock:
-                self.complain(*complaints.stands_still(party, self.loop, self.limits.stall))
+                self.complain(*complaints.stands_still(party, self.parties, self.loop, self.limits.stall))
         return True
 
     def _is_quiet(self, party: Party) -> bool:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdtrue.errors import MissingInstallSet
-from holdtrue.testing.adapters.backends import autocommits, backend_pid, run_on
+from holdtrue.testing.adapters.backends import ask_backend_pid, autocommits, backend_pid, run_on
 from holdtrue.testing.adapters.calls import counted_by, writes_alone
 from holdtrue.testing.hooks import Hooks, Wire
 from holdtrue.testing.statements import COMMIT, Statement, classify
@@ -15,6 +15,8 @@ from holdtrue.testing.statements import COMMIT, Statement, classify
 if TYPE_CHECKING:
     from sqlalchemy.engine import AdaptedConnection, Connection, Engine, ExceptionContext
     from sqlalchemy.pool import ConnectionPoolEntry
+
+_PID = "holdtrue backend"
 
 
 class SQLAlchemyEvents:
@@ -39,6 +41,7 @@ class SQLAlchemyEvents:
             ) from error
         told = _Told(hooks)
         wanted: list[tuple[Any, str, Callable[..., None]]] = [
+            (Engine, "engine_connect", told.connected),
             (Engine, "before_cursor_execute", told.before),
             (Engine, "after_cursor_execute", told.after),
             (Engine, "commit", told.commit),
@@ -61,6 +64,11 @@ class _Told:
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
         self._begun: set[int] = set()
+
+    def connected(self, conn: Connection) -> None:
+        """Before any statement: what is asked later would be part of a transaction of the code under test."""
+        if _PID not in conn.info and backend_pid(conn.connection.driver_connection) is None:
+            conn.info[_PID] = ask_backend_pid(conn.connection.dbapi_connection, conn.dialect.name)
 
     def before(
         self, conn: Connection, _cursor: object, statement: str, values: object, _context: object, many: bool
@@ -131,7 +139,8 @@ async def _dispose(engine: Engine) -> None:
 
 def _wire(conn: Connection) -> Wire:
     driver = conn.connection.driver_connection
-    return Wire(conn.engine.url, id(driver), backend_pid(driver))
+    known = backend_pid(driver)
+    return Wire(conn.engine.url, id(driver), conn.info.get(_PID) if known is None else known)
 
 
 def _autocommits(conn: Connection, statement: str = "") -> bool:
