@@ -338,6 +338,45 @@ def test_what_promote_would_refuse_is_warned_of_where_base_rows_are_declared() -
     assert warnings(item(f"{text}\n{BASE}"), MYSQL) == [], "no barrier test is offered there"
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        "odd: {x}, [y]",
+        "# no",
+        'it\'s ""so""',
+        "\\x41 \\",
+        "null",
+        "- a",
+        "*a &b",
+        "q}: safe",
+        "ünï ☃ 💥",
+        "line\u2028sep",
+        "%s @x `y`",
+    ],
+)
+def test_the_line_that_check_prints_can_be_pasted_whatever_the_columns_name(column: str) -> None:
+    """semantics 4.4"""
+    text = f'sql: |\n  SELECT id, max("{column}") AS at FROM refunds GROUP BY id\n{BASE}\n'
+    (warning,) = warnings(item(text))
+    line = "columns: {" + warning.partition("columns: {")[2]
+    assert warnings(item(f"{text}{line}")) == []
+    name = column.replace('""', '"')
+    assert one(f"{text}{line}").columns == frozenset({f"refunds.{name}"})
+
+
+def test_of_more_columns_than_fit_whole_names_are_printed_and_how_many_more() -> None:
+    """semantics 4.4: a line that was cut in the middle cannot be pasted."""
+    names = [f"a_rather_long_name_of_a_column_{number}" for number in range(40)]
+    text = (
+        f"sql: SELECT id, {', '.join(f'max({name}) AS m{name}' for name in names)} FROM refunds GROUP BY id\n{BASE}\n"
+    )
+    (warning,) = warnings(item(text))
+    line, _, more = ("columns: {" + warning.partition("columns: {")[2]).partition(", and ")
+    shown = one(f"{text}{line}").columns
+    assert 1 < len(shown) < 40
+    assert more == f"{40 - len(shown)} more"
+
+
 def test_a_column_that_may_be_another_tables_or_is_not_taken_along_is_not_warned_of() -> None:
     """semantics 4.4: a warning that no declaration could answer teaches to look away."""
     joined = "sql: SELECT r.id FROM refunds r JOIN disputes d ON d.id = r.dispute_id WHERE"

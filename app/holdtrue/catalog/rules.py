@@ -13,6 +13,7 @@ from holdtrue.catalog.computing import computed_columns, unsafe_columns
 from holdtrue.catalog.configuration import check_timezone
 from holdtrue.catalog.effective import Effective
 from holdtrue.catalog.nodes import Mapping, Node
+from holdtrue.catalog.pasting import safe_columns_line
 from holdtrue.catalog.shapes import nearest
 from holdtrue.catalog.sources import SqlSource
 from holdtrue.catalog.sql import Inspection, inspect_sql
@@ -32,6 +33,7 @@ from holdtrue.model import (
 
 DEFAULT_INTERVAL: Final = timedelta(minutes=15)
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
+_LINE: Final = 350
 _REFUSES_WRITES: Final = (Dialect.POSTGRESQL, Dialect.SQLITE)
 
 
@@ -240,12 +242,11 @@ def check_promotable(source: SqlSource, has: Effective, dialects: Sequence[Diale
             found = unsafe_columns(computed, lambda name: name.rpartition(".")[0] in tables, safe)
             unsafe.update(dict.fromkeys(found))
     if unsafe:
-        lines = ", ".join(f"{name}: safe" for name in unsafe)
         message = (
             f"the text compares, orders or computes with columns that are not safe, so no alert of it can be promoted: "
-            f"if they hold nothing personal, add columns: {{{lines}}}"
+            f"if they hold nothing personal, add {safe_columns_line(tuple(unsafe), _LINE)}"
         )
-        problems.append(Problem(has.node("base_rows").place, message[:500], fatal=False))
+        problems.append(Problem(has.node("base_rows").place, message, fatal=False))
 
 
 def check_clock(
