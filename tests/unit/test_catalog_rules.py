@@ -350,7 +350,7 @@ def test_what_promote_would_refuse_is_warned_of_where_base_rows_are_declared() -
         "*a &b",
         "q}: safe",
         "ünï ☃ 💥",
-        "line\u2028sep",
+        "no\u00a0break",
         "%s @x `y`",
     ],
 )
