@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from holdtrue.alerting import acknowledge
+from holdtrue.alerting import acknowledge, parse_matchers
 from holdtrue.model import (
     AlertState,
     FailureReason,
+    MessageState,
     Outcome,
+    Reason,
 )
 from scenes.monitored import EVERY, RULE, START, MonitoredFile
 
@@ -172,3 +174,18 @@ def test_a_key_of_an_earlier_alert_ends_an_acknowledgement_when_it_comes_back(ho
     seen = house.store.alerts.get(alert.id)
     assert [one.name for one in seen.events] == ["reopened", "acknowledged", "worsened"]
     assert seen.episode.acknowledged_at is None
+
+
+def test_what_a_silence_withheld_is_reopened_all_the_same(house: MonitoredFile) -> None:
+    """Semantics 7.2, 7.5: a silence withholds messages and changes no link; the alert's page says what it was."""
+    house.store.silences.create(parse_matchers(["name~*"]), "a migration", by="alice", who="alice", ends=2 * EVERY)
+    house.settle("1", 2)
+    house.look()
+    house.execute("DELETE FROM refunds")
+    house.look_later()
+    house.settle("1", 2)
+    house.look_later()
+    newest, silenced = house.store.alerts.list()
+    assert [one.state for one in house.store.alerts.get(silenced.id).messages] == [MessageState.WITHHELD] * 2
+    (told,) = house.store.alerts.get(newest.id).messages
+    assert (told.reason, told.state, newest.follows) == (Reason.REOPENED, MessageState.PENDING, silenced.id)

@@ -56,6 +56,22 @@ def test_a_claim_brings_all_that_the_message_may_say(house: House) -> None:
     assert owed.message.marks == ()
 
 
+def test_rows_of_a_later_run_are_not_called_known_in_a_message_about_an_earlier_one(house: House) -> None:
+    """Semantics 7.3: it shows what is there now, and what was new when it fired was nothing known."""
+    house.install(entry())
+    for words in (("new", "settling"), ("known", "settling")):
+        (claim,) = house.claim()
+        sample = Sample(("id",), (("1",), ("2",)), keys=("k1", "k2"), novelties=words)
+        house.save(house.finished(claim, run=house.run(claim, Outcome.VIOLATED, counted=1, sample=sample)))
+        house.clock.forward(EVERY)
+        if words[0] == "new":
+            (owed,) = house.outbox()
+            assert owed.sample == sample
+            assert house.store.outbox.give_back(owed.message, "not sent", house.clock.now)
+    (owed,) = house.outbox()
+    assert owed.sample == replace(sample, novelties=("", "settling"))
+
+
 def test_a_message_is_claimed_by_one_instance_and_marked_under_its_token(house: House) -> None:
     """semantics 7.3."""
     house.install(entry())

@@ -129,3 +129,9 @@ def test_every_end_is_told_once_and_before_it_comes(
     due = [until for until in waivers if min(NOTICE, until - START) >= every]
     due += [until for until in accepts if min(NOTICE, (until - START) / 2) >= every]
     assert len(told) >= len(due)
+
+
+def test_an_accept_through_the_store_names_that_once() -> None:
+    """Semantics 11.1, 5.4: the identity says "by" itself."""
+    one = replace(accept(START + HOUR), accepted_by="by store", keys=1)
+    assert "accept 1 by store of 1 key (as agreed)" in decided(waived(), situation(one)).changes[0].events[0].detail

@@ -194,6 +194,16 @@ def test_an_acknowledgement_says_who_and_silences_the_reminders() -> None:
     assert Reason.REMINDER not in history.told
 
 
+def test_who_acts_through_the_store_is_named_once() -> None:
+    """Semantics 11.1: the identity says "by" itself."""
+    history = History()
+    history.violated()
+    assert acknowledge(history.alert, "by store", "", history.now).events[0].detail == "by store"
+    assert acknowledge(history.alert, "alice (by store)", "mine", history.now).events[0].detail == (
+        "by alice (by store): mine"
+    )
+
+
 def test_a_new_key_ends_it_and_is_told_at_once() -> None:
     """Semantics 7.4."""
     history = History()

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from holdtrue.alerting.episodes import Steps
 from holdtrue.errors import Refused
-from holdtrue.model import AlertState, Change, Episode, Reason
+from holdtrue.model import AlertState, Change, Episode, Reason, by_whom
 
 NOTE_LIMIT = 1000
 
@@ -28,7 +28,7 @@ def acknowledge(episode: Episode, by: str, note: str, now: datetime) -> Change:
         raise Refused(f"a note has at most {NOTE_LIMIT} characters")
     note = note.strip()
     steps = Steps(episode).become(acknowledged_by=by, acknowledged_at=now, note=note)
-    detail = f"by {by}: {note}" if note else f"by {by}"
+    detail = f"{by_whom(by)}: {note}" if note else by_whom(by)
     return steps.tell(Reason.ACKNOWLEDGED, now, detail=detail, run=episode.last_run).change()
 
 
@@ -43,5 +43,5 @@ def unacknowledge(episode: Episode, by: str, now: datetime) -> Change:
     if episode.acknowledged_at is None:
         raise Refused(f"nobody has acknowledged alert {episode.id}")
     steps = Steps(episode).become(acknowledged_by="", acknowledged_at=None, note="")
-    detail = f"by {by}; {episode.acknowledged_by} had it"
+    detail = f"{by_whom(by)}; {episode.acknowledged_by} had it"
     return steps.tell(Reason.UNACKNOWLEDGED, now, detail=detail, run=episode.last_run).change()

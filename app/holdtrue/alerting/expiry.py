@@ -22,6 +22,7 @@ from holdtrue.model import (
     Subject,
     ToldEnd,
     Waiver,
+    by_whom,
     show_moment,
 )
 
@@ -99,7 +100,7 @@ def _of_redefined(accept: Accept) -> NearEnd:
 
 def _named(accept: Accept) -> str:
     keys = "1 key" if accept.keys == 1 else f"{accept.keys} keys"
-    by = f" by {accept.accepted_by}" if accept.accepted_by else ""
+    by = f" {by_whom(accept.accepted_by)}" if accept.accepted_by else ""
     return f"accept {accept.id}{by} of {keys} ({_cut(accept.reason)})"
 
 

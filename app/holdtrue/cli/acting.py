@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdtrue.cli.reading import Reading, ThroughService, ThroughStore, open_through
+from holdtrue.model import BY_STORE
 
 if TYPE_CHECKING:
     from holdtrue.cli.client import ServiceClient
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from holdtrue.store import Store
 
 Json = dict[str, Any]
-
-BY_STORE = "by store"
 
 
 @dataclass(frozen=True, slots=True)

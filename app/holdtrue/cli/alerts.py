@@ -12,6 +12,7 @@ from holdtrue.cli.options import AlertArgument, ByOption, ConfigOption, Format, 
 from holdtrue.cli.reading import find_alert, open_reading
 from holdtrue.cli.silences import add_silences, silenced_until
 from holdtrue.cli.terminal import marked_table, paint, say, say_json, table, visible
+from holdtrue.model import by_whom
 
 ROWS_SHOWN = 20
 
@@ -193,7 +194,7 @@ def _whose(report: dict[str, Any]) -> str:
     if not report["acknowledged_by"]:
         return ""
     note = f": {report['note']}" if report["note"] else ""
-    return f"by {report['acknowledged_by']} at {report['acknowledged_at']}{note}"
+    return f"{by_whom(report['acknowledged_by'])} at {report['acknowledged_at']}{note}"
 
 
 def _count(one: dict[str, Any]) -> str:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
-from holdtrue.cli.acting import BY_STORE
 from holdtrue.cli.history import since_when
 from holdtrue.cli.options import ByOption, ConfigOption, Format, FormatOption, UrlOption
 from holdtrue.cli.reading import open_through
 from holdtrue.cli.terminal import say, say_json, table, visible
 from holdtrue.errors import Refused
-from holdtrue.model import utc
+from holdtrue.model import BY_STORE, utc
 
 if TYPE_CHECKING:
     from holdtrue.cli.client import ServiceClient

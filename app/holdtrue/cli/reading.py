@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from holdtrue.cli.client import ServiceClient, service_client
 from holdtrue.errors import NotFound, Refused
-from holdtrue.model import CANARY_NAME, Catalog, Invariant, MessageState, Subject, parse_end, utc
+from holdtrue.model import BY_STORE, CANARY_NAME, Catalog, Invariant, MessageState, Subject, parse_end, utc
 from holdtrue.settings import Settings, environment, load_settings
 
 if TYPE_CHECKING:
@@ -343,7 +343,7 @@ class ThroughStore:
         catalog, _generation = self._in_force()
         if catalog is None or catalog.database(database) is None:
             raise NotFound(f"no database {database} is in force")
-        return reports.another_server(self._store.systems.accept_refused(database, "by store")) or {}
+        return reports.another_server(self._store.systems.accept_refused(database, BY_STORE)) or {}
 
     def accept(self, invariant: str, database: str | None, *, reason: str, until: str) -> Json:
         """Take the rows that count now as a baseline; audited as ``by store``."""
@@ -357,13 +357,13 @@ class ThroughStore:
         if end is None:
             raise Refused(f"--until {until!r} is no end", remedy="write 2027-01-31, 2027-01-31T12:00:00Z or 14d")
         chosen = database or found.databases[0]
-        return reports.accept(self._store.accepts.accept(found, chosen, reason=reason, until=end, by="by store"), now)
+        return reports.accept(self._store.accepts.accept(found, chosen, reason=reason, until=end, by=BY_STORE), now)
 
     def end_accept(self, number: int) -> Json:
         """End an accept before its time; audited as ``by store``."""
         from holdtrue import reports
 
-        return reports.accept(self._store.accepts.end(number, "by store"), self._store.now())
+        return reports.accept(self._store.accepts.end(number, BY_STORE), self._store.now())
 
     def waivers(self) -> Json:
         """The catalog's waivers, and what people accepted."""

@@ -12,7 +12,7 @@ from holdtrue.cli.exits import ExitCode
 from holdtrue.cli.options import ByOption, ConfigOption, Format, FormatOption, UrlOption
 from holdtrue.cli.terminal import paint, say, say_json, table, visible
 from holdtrue.errors import Refused
-from holdtrue.model import parse_duration, utc
+from holdtrue.model import by_whom, parse_duration, utc
 
 MATCHES_SHOWN = 20
 
@@ -161,7 +161,7 @@ def matched_lines(report: dict[str, Any]) -> list[str]:
 def _line(one: dict[str, Any]) -> str:
     matchers = ", ".join(visible(matcher) for matcher in one["matchers"])
     until = f"{one['starts_at']} … {one['ends_at']}" if one["state"] == "to come" else f"until {one['ends_at']}"
-    ended = f" by {visible(one['ended_by'])}" if one["ended_by"] else ""
+    ended = f" {by_whom(visible(one['ended_by']))}" if one["ended_by"] else ""
     return f"silence {one['id']} ({matchers}): {one['state']}, {until}{ended}"
 
 

@@ -1,5 +1,6 @@
 """the nouns: frozen dataclasses and enums, the frozen block and its checksum among them"""
 
+from holdtrue.model.actors import BY_STORE, by_whom
 from holdtrue.model.alerts import (
     AlertState,
     Change,
@@ -129,6 +130,7 @@ from holdtrue.model.traces import Traces, WriterTrace
 from holdtrue.model.waivers import Accept, AcceptedKeys, Population, ToldEnd
 
 __all__ = [
+    "BY_STORE",
     "CANARY_NAME",
     "CANARY_OWNER",
     "NAME_LIMIT",
@@ -234,6 +236,7 @@ __all__ = [
     "Word",
     "WriterTrace",
     "attempts_after",
+    "by_whom",
     "due_between",
     "fresh_for",
     "is_canary",

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from holdtrue.model.actors import by_whom
 from holdtrue.model.moments import show_duration, show_moment
 
 SERVICE_LIMIT = 100
@@ -55,7 +56,7 @@ class NearDeploy:
 
     def __str__(self) -> str:
         """One line for people: ``deployed payments 1.4.2, 3m before the window (2026-11-29T13:51:45Z, by ci)``."""
-        return f"deployed {self.deploy.name}, {self.where} ({show_moment(self.deploy.at)}, by {self.deploy.by})"
+        return f"deployed {self.deploy.name}, {self.where} ({show_moment(self.deploy.at)}, {by_whom(self.deploy.by)})"
 
 
 def problem_of_deploy(service: str, version: str, at: datetime, now: datetime, oldest: timedelta) -> str:

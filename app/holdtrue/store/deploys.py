@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Row, delete, select
 
 from holdtrue.errors import Refused
-from holdtrue.model import Deploy, Retention, Window, show_moment
+from holdtrue.model import Deploy, Retention, Window, by_whom, show_moment
 from holdtrue.model.deploys import LOOK_BACK, NEAR, NearDeploy, near, problem_of_deploy
 from holdtrue.model.paging import Place
 from holdtrue.store.audit import add_line
@@ -58,7 +58,7 @@ class Deploys:
             if past:
                 connection.execute(delete(deploys).where(deploys.c.id.in_(past)))
             subject = f"{service} {version}"
-            add_line(connection, now, who, "deploy", subject=subject, detail=f"at {show_moment(moment)}, by {by}")
+            add_line(connection, now, who, "deploy", subject=subject, detail=f"at {show_moment(moment)}, {by_whom(by)}")
             return Deploy(service, version, moment, by, now, number)
 
     def list(

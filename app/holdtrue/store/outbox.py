@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, func, or_, select, true, update
 
-from holdtrue.model import Delivered, Message, MessageState, Subject, Thread, Undelivered
+from holdtrue.model import Delivered, Message, MessageState, Novelty, Sample, Subject, Thread, Undelivered
 from holdtrue.store import bodies, rows
 from holdtrue.store.among import among
 from holdtrue.store.bulk import update_many
@@ -249,7 +249,10 @@ class Outbox:
                 message=rows.message_of(row),
                 event=rows.event_of(stories[row.episode_id, row.number]),
                 episode=rows.episode_of(found[row.episode_id]),
-                sample=bodies.sample_of(found_samples.get(found[row.episode_id].last_run)),
+                sample=_as_told(
+                    bodies.sample_of(found_samples.get(found[row.episode_id].last_run)),
+                    of_its_run=stories[row.episode_id, row.number].run in (None, found[row.episode_id].last_run),
+                ),
                 thread=None if row.reference is None else rows.thread_of(row),
                 standing=rows.standing_of(known[found[row.episode_id].entry_id]),
                 alert=broken.get(found[row.episode_id].entry_id),
@@ -357,6 +360,14 @@ class Outbox:
                 "next_try_at": next_try_at,
             }
             return bool(_write(connection, [message], given_back))
+
+
+def _as_told(sample: Sample | None, *, of_its_run: bool) -> Sample | None:
+    """The newest rows; what is new among them is told of the run that a message is about, and of no later one."""
+    if sample is None or of_its_run:
+        return sample
+    told = {one.value for one in Novelty}
+    return replace(sample, novelties=tuple("" if one in told else one for one in sample.novelties))
 
 
 def _sharing(owed: Sequence[OwedMessage]) -> list[OwedMessage]:

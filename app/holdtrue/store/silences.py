@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, and_, delete, func, insert, select, upda
 
 from holdtrue.alerting import Lifted, end_of, labels_of, require_sound, silenced_by
 from holdtrue.errors import NotFound, Refused
-from holdtrue.model import Decision, Episode, Matcher, MessageState, Silence, Telling, show_moment
+from holdtrue.model import Decision, Episode, Matcher, MessageState, Silence, Telling, by_whom, show_moment
 from holdtrue.store import bodies, rows
 from holdtrue.store.among import among
 from holdtrue.store.audit import add_line
@@ -96,7 +96,7 @@ class Silences:
             connection.execute(
                 update(silences).where(silences.c.id == number).values(starts_at=begins, ends_at=now, ended_by=by)
             )
-            add_line(connection, now, who, "unsilence", subject=f"silence {number}", detail=f"by {by}")
+            add_line(connection, now, who, "unsilence", subject=f"silence {number}", detail=by_whom(by))
             return rows.silence_of(connection.execute(select(silences).where(silences.c.id == number)).one())
 
     def list(self, *, ended_too: bool = False, limit: int = 1000) -> tuple[Silence, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from holdtrue.alerting import is_in_force
-from holdtrue.model import AlertState, Episode, Matched, MatchedField, Matcher, Matching, Silence
+from holdtrue.model import AlertState, Episode, Matched, MatchedField, Matcher, Matching, Silence, by_whom
 from holdtrue.store import SilenceDetail, Withheld
 from holdtrue.web.views.parts import Link, When, alert_url, invariant_url, when
 
@@ -119,7 +119,7 @@ def quiet_box(episode: Episode, silence: Silence | None, now: datetime) -> Quiet
     database = Matcher(MatchedField.DATABASE, Matching.EQUAL, episode.database)
     said = ""
     if silence is not None:
-        said = f"Silenced until {when(silence.ends_at, now).absolute} by {silence.created_by}: {silence.comment}"
+        said = f"Silenced until {when(silence.ends_at, now).absolute} {by_whom(silence.created_by)}: {silence.comment}"
     had = episode.open and episode.acknowledged_at is not None
     return QuietBox(
         number=episode.id,

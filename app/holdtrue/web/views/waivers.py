@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from holdtrue.model import Accept, Catalog, Episode, Invariant, Returns, Subject
+from holdtrue.model import Accept, Catalog, Episode, Invariant, Returns, Subject, by_whom
 from holdtrue.web.showing import thousands
 from holdtrue.web.views.parts import Link, When, invariant_url, when
 
@@ -68,7 +68,7 @@ def accept_line(one: Accept, now: datetime) -> WaiverLine:
         state = "ended as redefined"
         note = f"Generation {one.redefined_in} of the catalog changed the text or the key: what it returns counts."
     elif one.ended_at is not None:
-        state = f"ended early by {one.ended_by}"
+        state = f"ended early {by_whom(one.ended_by)}"
     return WaiverLine(
         what=f"accept {one.id}",
         state=state,
