@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
@@ -12,13 +13,14 @@ from pathlib import Path
 import psycopg
 import pytest
 from sqlalchemy import Engine, create_engine, text
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from sqlalchemy.pool import StaticPool
 
 from holdtrue.errors import NotFound, Refused, SettingsRefused
 from holdtrue.testing import (
     BarrierDatabase,
     BarrierFailed,
+    LeftOpen,
     Limits,
     Verdict,
     after_read,
@@ -43,6 +45,16 @@ def database(postgres_primary: PostgresPrimary) -> Iterator[BarrierDatabase]:
     made = BarrierDatabase("postgresql", schema.build, postgres_primary.url)
     yield made
     made.close()
+
+
+@pytest.fixture
+def engine(database: BarrierDatabase) -> Iterator[Engine]:
+    """One of the test alone: whatever is left open on it goes when it ends."""
+    made = create_engine(database.sqlalchemy_url)
+    yield made
+    gc.collect()
+    made.dispose()
+    database.control.set_back()
 
 
 @pytest.mark.parametrize("point", [after_read("refunds"), before_write("REFUNDS"), before_commit(), step(1)], ids=str)
@@ -329,6 +341,36 @@ def test_where_nobody_tells_it_nobody_says_that_a_party_waited_outside_the_datab
     report = race(a=run, b=run, invariant=schema.ONE_SETTLED, db=database, limits=Limits(stall=0.2, deadline=3)).play()
     assert report.verdict is Verdict.NOT_REACHED, report.show()
     assert "nobody can tell whether it waited in the database" in report.reason
+
+
+def of_a_thread(engine: Engine, *, writes: bool) -> Callable[[], object]:
+    """As code of a web framework, which removes the session when the request ends."""
+    sessions = scoped_session(sessionmaker(engine))
+
+    def run() -> object:
+        sessions.execute(text("SELECT id FROM disputes WHERE id = :d FOR UPDATE"), duplicate.DISPUTE)
+        if sessions.execute(text(duplicate.SETTLED), duplicate.DISPUTE).first() is None:
+            sessions.execute(text(duplicate.INSERT), duplicate.DISPUTE)
+        sessions.commit()
+        if writes:
+            sessions.execute(text("UPDATE disputes SET id = id"))
+        return sessions.execute(text(duplicate.SETTLED), duplicate.DISPUTE).first()
+
+    return run
+
+
+def test_a_session_of_a_thread_that_read_after_its_commit_has_left_nothing_open(
+    database: BarrierDatabase, engine: Engine
+) -> None:
+    run = of_a_thread(engine, writes=False)
+    report = race(a=run, b=run, invariant=schema.ONE_SETTLED, db=database).play()
+    assert report.verdict is Verdict.HELD, report.show()
+
+
+def test_one_that_wrote_has_and_the_remedy_is_named(database: BarrierDatabase, engine: Engine) -> None:
+    run = of_a_thread(engine, writes=True)
+    with pytest.raises(LeftOpen, match=r"call remove\(\) of a scoped_session"):
+        race(a=run, b=run, invariant=schema.ONE_SETTLED, db=database).play()
 
 
 def test_sessions_of_the_orm_are_held_at_their_flush_and_commit(database: BarrierDatabase) -> None:

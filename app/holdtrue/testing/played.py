@@ -71,5 +71,6 @@ def refuse_left_open(played: Played) -> None:
     if played.left_open:
         raise LeftOpen(
             f"party {' and party '.join(played.left_open)} ended and left a transaction open: what it did is neither there "
-            "nor gone (commit, or close its session or connection)"
+            "nor gone (commit, or close its session or connection; call remove() of a scoped_session at the end of the call, "
+            "as a framework does at the end of a request)"
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,11 @@ SELECT count(*) FROM pg_stat_activity
 WHERE pid = ANY (%s::int[]) AND state = 'active' AND wait_event_type IS DISTINCT FROM 'Lock'
 """
 
-_LEFT_OPEN = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY (%s::int[]) AND state LIKE 'idle in transaction%%'"
+_LEFT_OPEN = """
+SELECT count(*), count(backend_xid) FROM pg_stat_activity WHERE pid = ANY (%s::int[]) AND state LIKE 'idle in transaction%%'
+"""
+_GOING = 0.5
+_POLL = 0.01
 
 
 class PostgresBlocking:
@@ -62,9 +68,24 @@ class PostgresBlocking:
             self._connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
 
     def has_left_open(self, party: Party) -> bool:
-        """Whether a backend that the finished party kept is idle in a transaction."""
+        """Whether a backend that the finished party kept is idle in a transaction.
+
+        One that has only read may be that of a session which nobody has any more, as of a thread that has ended: a framework
+        would have removed it. What has written is not thrown away like that.
+        """
+        is_open, has_written = self._left_open(party)
+        if not is_open or has_written:
+            return is_open
+        gc.collect()
+        end = time.monotonic() + _GOING
+        while is_open and time.monotonic() < end:
+            time.sleep(_POLL)  # a connection that was collected takes a moment to be gone
+            is_open, _ = self._left_open(party)
+        return is_open
+
+    def _left_open(self, party: Party) -> tuple[bool, bool]:
         row = self._connection.execute(_LEFT_OPEN, (list(party.kept),)).fetchone()
-        return row is not None and row[0] > 0
+        return (False, False) if row is None else (row[0] > 0, row[1] > 0)
 
     def close(self) -> None:
         """Close the connection."""
