@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator
 from datetime import timedelta
@@ -161,6 +162,48 @@ def test_the_schema_can_be_loaded_elsewhere_and_says_what_it_leaves_out(
         assert refunds.primary.query(facts, name) == refunds.query(facts)
     finally:
         refunds.primary.drop_database(name)
+
+
+def test_a_table_whose_name_holds_quotes_is_found_as_sql_quotes_it_and_as_a_text_names_it(
+    databases: Databases, refunds: FreshDatabase
+) -> None:
+    """Semantics 9.1, 9.4: the parser gives the bare names of the tables that a text reads."""
+    refunds.execute(
+        [
+            'CREATE TABLE "odd ""refunds" AS TABLE refunds',
+            'CREATE TABLE "beside ""it""" (id int)',
+            "INSERT INTO \"odd \"\"refunds\"(dispute_id, state, amount) VALUES ('dsp_1', 'settled', 6)",
+        ]
+    )
+    asked = rule(
+        sql=DOUBLED.replace("FROM refunds", 'FROM "odd ""refunds"'),
+        base_rows=(BaseRows('"odd ""refunds"', (("dispute_id", "dispute_id"),)),),
+        columns=SAFE | {'odd "refunds.state'},
+        tables=('odd "refunds', 'beside "it"'),
+    )
+    (evidence,) = taken(databases, asked)
+    assert evidence.incomplete == ""
+    assert {row.table for row in evidence.rows} == {'odd "refunds'}
+    assert 'CREATE TABLE "public"."beside ""it"""' in evidence.schema_sql
+
+
+def test_sqlite_finds_a_table_whose_name_holds_quotes(tmp_path: Path) -> None:
+    """Semantics 9.1."""
+    path = tmp_path / "monitored.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute('CREATE TABLE "odd ""refunds" (id INTEGER PRIMARY KEY, dispute_id, state)')
+        connection.execute("""INSERT INTO "odd ""refunds" VALUES (1, 'd', 'settled'), (2, 'd', 'settled')""")
+        connection.commit()
+    databases = Databases(environ={})
+    databases.configure([sqlite_config(path)])
+    asked = rule(
+        sql=DOUBLED.replace("FROM refunds", 'FROM "odd ""refunds"'),
+        base_rows=(BaseRows('main."odd ""refunds"', (("dispute_id", "dispute_id"),)),),
+    )
+    (evidence,) = taken(databases, asked)
+    databases.close()
+    assert evidence.incomplete == ""
+    assert len(evidence.rows) == 2
 
 
 def test_without_declared_base_rows_it_says_so(databases: Databases, refunds: FreshDatabase) -> None:

@@ -339,6 +339,47 @@ def test_what_promote_would_refuse_is_warned_of_where_base_rows_are_declared() -
 
 
 @pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ('we"ird', '"we""ird"'),
+        ('"we"ird"', '"we""ird"'),
+        ('"open', '"""open"'),
+        ('sales."a"b', None),
+        ('"a".', None),
+        ('Order Lines."x"', None),
+    ],
+)
+def test_a_table_whose_quotes_sql_could_not_read_is_refused_at_its_line(written: str, meant: str | None) -> None:
+    """semantics 9.1: it would be missed only when an incident is there already."""
+    text = item(f"{SQL}\nbase_rows:\n  - {{table: '{written}', where: {{id: id}}}}")
+    problem = the_refusal(text)
+    assert "read as SQL reads it" in problem.message
+    assert text.split("\n")[problem.place.line - 1].strip().startswith("- {table:")
+    assert meant in (None, problem.suggestion)
+    assert not refused_on_mysql(written)
+
+
+def refused_on_mysql(written: str) -> bool:
+    """There a double quote is a letter like others."""
+    found = look(item(f"{SQL}\nbase_rows: [{{table: '{written}', where: {{id: id}}}}]"), MYSQL)
+    return any("read as SQL reads it" in one.message for one in found.problems)
+
+
+@pytest.mark.parametrize("written", ["refunds", "sales.refunds", "Order Lines", '"we""ird"', 'sales."a.b"', '"S"."t"'])
+def test_a_table_that_sql_can_read_is_accepted(written: str) -> None:
+    """semantics 9.1"""
+    found = one(f"{SQL}\nbase_rows: [{{table: '{written}', where: {{id: id}}}}]")
+    assert found.base_rows[0].table == written
+
+
+def test_a_table_in_quotes_is_warned_of_like_any_other() -> None:
+    """semantics 4.4"""
+    text = 'sql: SELECT id, max("at") AS at FROM "odd ""t""" GROUP BY id'
+    (warning,) = warnings(item(f'{text}\nbase_rows: [{{table: \'"odd ""t"""\', where: {{id: id}}}}]'))
+    assert r'columns: {"odd \"t\".at": safe}' in warning
+
+
+@pytest.mark.parametrize(
     "column",
     [
         "odd: {x}, [y]",

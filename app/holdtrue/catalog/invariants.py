@@ -235,4 +235,5 @@ def _check_texts(
             problems.append(Problem(source.place(0), message, fatal=False))
     rows = inspections.get("rows_sql", []) if counts else own
     rules.check_columns(has, rows, problems)
+    rules.check_table_names(has, dialects, problems)
     return tuple(sorted({table for one in own for table in one.tables}))

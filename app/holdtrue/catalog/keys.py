@@ -78,7 +78,12 @@ WAIVER: Final = Group(
 BASE_ROWS: Final = Group(
     "base_rows",
     (
-        Key("table", _TABLE, "The table that holds the rows behind a violation.", required=True),
+        Key(
+            "table",
+            _TABLE,
+            "The table that holds the rows behind a violation; a name with a double quote in it as SQL quotes it.",
+            required=True,
+        ),
         Key(
             "where",
             MapOf(_COLUMN, least=1),

@@ -30,6 +30,7 @@ from holdtrue.model import (
     show_duration,
     show_moment,
 )
+from holdtrue.model.table_names import bare_name, name_parts
 
 DEFAULT_INTERVAL: Final = timedelta(minutes=15)
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
@@ -229,11 +230,27 @@ def check_cap(has: Effective, databases: Sequence[DatabaseConfig], problems: lis
             problems.append(Problem(has.entry("columns", name).place, message, name))
 
 
+def check_table_names(has: Effective, dialects: Sequence[Dialect], problems: list[Problem]) -> None:
+    """A table that cannot be found would be missed only when an incident is there already (semantics 9.1)."""
+    if not any(one in _REFUSES_WRITES for one in dialects):
+        return
+    for base in has.get("base_rows", ()):
+        table = base.get("table") or ""
+        if name_parts(table) is None:
+            inner = table[1:-1] if len(table) > 2 and table[0] == table[-1] == '"' else table
+            meant = '"' + inner.replace('""', '"').replace('"', '""') + '"'
+            message = (
+                "a table's name that holds a double quote is read as SQL reads it, and SQL could not read this one: put the"
+                " name in double quotes and double each one in it"
+            )
+            problems.append(Problem(base.written["table"][1].place, message, table, meant))
+
+
 def check_promotable(source: SqlSource, has: Effective, dialects: Sequence[Dialect], problems: list[Problem]) -> None:
     """What `promote` would refuse only when an incident is there already (semantics 4.4)."""
     if not has.has("base_rows") or (has.get("returns") == Returns.COUNT and not has.has("rows_sql")):
         return
-    tables = {one.get("table").rpartition(".")[2] for one in has.get("base_rows", ()) if "table" in one}
+    tables = {bare_name(one.get("table")) for one in has.get("base_rows", ()) if "table" in one}
     safe = [name for name, how in has.get("columns", {}).items() if how == "safe"]
     unsafe: dict[str, None] = {}
     for dialect in dialects:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from holdtrue.databases.describing import Described
 from holdtrue.model import Row
+from holdtrue.model.table_names import name_parts
 
 
 class Asking(Protocol):
@@ -112,12 +113,13 @@ def _find(asking: Asking, written: str, within: timedelta) -> Table | None:
 
 
 def _spellings(written: str) -> Iterable[str]:
-    """Exactly as it is written first (``Order Lines``), then as SQL would read it (folded, or with its own quotes)."""
-    if '"' not in written:
-        yield ".".join(quote(part) for part in written.split("."))
-        if written.replace(".", "_").replace("_", "a").isalnum():
-            yield written
-    else:
+    """With its own quotes as SQL reads them; exactly as it is written (``Order Lines``); then folded, as SQL would."""
+    parts = name_parts(written)
+    if '"' in written and parts is not None:
+        yield ".".join(map(quote, parts))
+    # Of a text the parser gives bare names, which may hold quotes of their own.
+    yield ".".join(quote(part) for part in written.split("."))
+    if written.replace(".", "_").replace("_", "a").isalnum():
         yield written
 
 

@@ -12,6 +12,7 @@ from holdtrue.databases.looks import Mask
 from holdtrue.databases.sqlite_values import is_altered, show
 from holdtrue.databases.taking import DEPTH_LIMIT, ROWS_LIMIT, Taking
 from holdtrue.model import BaseRows, Column, Evidence, EvidenceRow, Position, Row
+from holdtrue.model.table_names import name_parts
 
 _CLASSES = {type(None): "null", int: "integer", float: "real", str: "text", bytes: "blob"}
 
@@ -161,7 +162,8 @@ def _rows(
 
 
 def _find(taken: _Taken, written: str) -> _Table | None:
-    name = written.removeprefix("main.").strip('"')
+    parts = name_parts(written) if '"' in written else None
+    name = parts[-1] if parts else written.removeprefix("main.")
     cached = taken.asking.schema_cache.get(("table", name.lower()))
     if cached is None:
         cached = taken.asking.schema_cache[("table", name.lower())] = _read(taken, name) or "absent"

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from holdtrue.model import DatabaseConfig, Dialect, EvidenceRow, Invariant
 from holdtrue.model.masking import pseudonym
+from holdtrue.model.table_names import bare_name
 from holdtrue.scaffolding import Assembled, assemble, commits_of, recognise, writers_of
 from holdtrue.store.records import KeptEvidence
 
@@ -100,7 +101,7 @@ def _times(
 def _as_base_row(row: EvidenceRow, invariant: Invariant) -> EvidenceRow:
     """A declared base row that others refer to is a parent, unless the text reads its table: then it may be what broke it."""
     bare = row.table.rpartition(".")[2]
-    declared = any(one.table.rpartition(".")[2] == bare for one in invariant.base_rows)
+    declared = any(bare_name(one.table) == bare for one in invariant.base_rows)
     read = any(one.rpartition(".")[2] == bare for one in invariant.tables)
     return replace(row, is_parent=False) if row.is_parent and declared and read else row
 
