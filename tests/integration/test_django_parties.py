@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 
+import psycopg
 import pymysql
 import pytest
 from asgiref.sync import SyncToAsync
@@ -127,6 +128,49 @@ def test_without_a_transaction_each_statement_stands_alone(database: BarrierData
 
 def test_a_lone_statement_is_held_before_its_commit(database: BarrierDatabase) -> None:
     assert two_of(shop.lone_duplicate, database, schema.ONE_SETTLED).play().verdict is Verdict.VIOLATED
+
+
+BOOK = """
+CREATE OR REPLACE FUNCTION book(d text) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+  IF NOT EXISTS (SELECT 1 FROM refunds WHERE dispute_id = d) THEN
+    INSERT INTO refunds (dispute_id, amount_eur, state) VALUES (d, 40, 'settled');
+  END IF;
+  RETURN (SELECT count(*) FROM refunds);
+END $$
+"""
+
+
+def test_a_function_is_held_before_its_commit_also_where_it_is_called_by_its_name(database: BarrierDatabase) -> None:
+    """``callproc`` goes past every ``execute_wrapper`` of Django."""
+    with psycopg.connect(database.libpq_url) as admin:
+        admin.execute(BOOK)
+
+    def by_text() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT book(%s)", ["dsp_1"])
+
+    def by_name() -> None:
+        with connection.cursor() as cursor:
+            cursor.callproc("book", ["dsp_1"])
+
+    def by_name_in_a_transaction() -> None:
+        with transaction.atomic():
+            by_name()
+
+    for work, first in ((by_text, "SELECT"), (by_name, "CALL"), (by_name_in_a_transaction, "CALL")):
+        report = two_of(work, database, schema.ONE_SETTLED).play()
+        assert report.verdict is Verdict.VIOLATED, report.show()
+        assert [line.what for line in report.judged[0].played.lines if line.party == "A"] == ["START", first, "COMMIT"]
+
+
+def test_a_function_that_only_reads_has_no_commit_to_be_held_at(database: BarrierDatabase) -> None:
+    def read() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_size_pretty(1::bigint)")
+
+    report = race(a=read, b=shop.lone_duplicate, invariant=schema.ONE_SETTLED, db=database).play()
+    assert [line.what for line in report.judged[0].played.lines if line.party == "A"] == ["START", "SELECT"]
 
 
 def test_the_orm_is_held_on_mariadb(on_mariadb: BarrierDatabase) -> None:

@@ -46,6 +46,9 @@ class SlowServer:
     def end_sessions(self, party: Party) -> None:
         """Nor anybody's session ended."""
 
+    def has_written(self, pid: int) -> bool:
+        return False
+
     def has_left_open(self, party: Party) -> bool:
         return False
 

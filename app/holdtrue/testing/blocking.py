@@ -25,6 +25,9 @@ class Blocking(Protocol):
     def end_sessions(self, party: Party) -> None:
         """End its connections, where the server can: what it had not committed is gone."""
 
+    def has_written(self, pid: int) -> bool:
+        """Whether the transaction that this backend is in has written; not where nobody can tell."""
+
     def has_left_open(self, party: Party) -> bool:
         """Whether a connection that the finished party kept is still in a transaction."""
 

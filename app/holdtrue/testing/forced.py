@@ -65,6 +65,11 @@ class LearnedBlocking:
         if asks is not None:
             asks.end_sessions(party)
 
+    def has_written(self, pid: int) -> bool:
+        """See :class:`holdtrue.testing.blocking.Blocking`."""
+        asks = self._learn()
+        return asks is not None and asks.has_written(pid)
+
     def has_left_open(self, party: Party) -> bool:
         """See :class:`holdtrue.testing.blocking.Blocking`."""
         asks = self._learn()

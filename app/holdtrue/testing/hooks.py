@@ -89,6 +89,11 @@ class Hooks:
         if party is not None:
             await self.scheduler.stop_task_before(party, statement, wire.pid, wire.number, wire.alone)
 
+    def has_written(self, pid: int | None) -> bool:
+        """Whether the server says that the transaction of this backend has written."""
+        asks = self.scheduler.blocking
+        return pid is not None and asks is not None and asks.has_written(pid)
+
     def owe(self, connection: object, close: Callable[[], Awaitable[object]]) -> None:
         """Close, when the race is over, what can only be closed on its loop."""
         self.scheduler.loop.owe(id(connection), close)

@@ -24,6 +24,7 @@ SELECT count(*) FROM pg_stat_activity
 WHERE pid = ANY (%s::int[]) AND state = 'active' AND wait_event_type IS DISTINCT FROM 'Lock'
 """
 
+_WROTE = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND backend_xid IS NOT NULL"
 _LEFT_OPEN = """
 SELECT count(*), count(backend_xid) FROM pg_stat_activity WHERE pid = ANY (%s::int[]) AND state LIKE 'idle in transaction%%'
 """
@@ -66,6 +67,11 @@ class PostgresBlocking:
         """End the party's backends."""
         for pid in list(party.pids):
             self._connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
+
+    def has_written(self, pid: int) -> bool:
+        """Whether its transaction has a number: one that only reads has none."""
+        row = self._connection.execute(_WROTE, (pid,)).fetchone()
+        return row is not None
 
     def has_left_open(self, party: Party) -> bool:
         """Whether a backend that the finished party kept is idle in a transaction.

@@ -7,13 +7,14 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
+from holdtrue.testing.adapters.lone import may_hide_a_write, says_it_commits, says_it_is_in_a_pipeline, writes_alone
 from holdtrue.testing.adapters.patching import is_reported_above
+from holdtrue.testing.failures import refusal_code
 from holdtrue.testing.hooks import Hooks, Wire
 from holdtrue.testing.statements import COMMIT, Statement
 
 T = TypeVar("T")
 ALONE = "open a connection in each call, or acquire it from a pool of two or more: none that the whole process shares"
-_WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "COPY"})
 _inside: ContextVar[bool] = ContextVar("holdtrue_inside_a_call", default=False)
 
 
@@ -63,7 +64,8 @@ class AsyncCalls:
         if self.passes():
             return await call()
         await self.stop(connection, statement)
-        if autocommits is not None and not self._hooks.is_over and statement.writes and statement.verb in _WRITES:
+        writes = writes_alone(statement) or (statement.verb == "COPY" and bool(statement.writes))
+        if autocommits is not None and not self._hooks.is_over and (writes or may_hide_a_write(statement)):
             return await self._with_commit(connection, statement, call, autocommits, rows)
         return await self._done(statement, call, rows)
 
@@ -86,16 +88,28 @@ class AsyncCalls:
         run: Callable[[str], Awaitable[object]],
         rows: Callable[[T], int | None],
     ) -> T:
+        hidden = may_hide_a_write(statement)
         await self.quietly(lambda: run("BEGIN"))
         try:
             done = await self._done(statement, call, rows)
-            await self.stop(connection, COMMIT)
-        except BaseException:
+            is_step = not hidden or self._hooks.has_written(self._wire(connection).pid)
+            if is_step:
+                await self.stop(connection, COMMIT)
+        except BaseException as error:
+            says_it_commits(self._hooks, statement, refusal_code(error))
             with suppress(Exception):  # what the user's code is to see is the first error
                 await self.quietly(lambda: run("ROLLBACK"))
             raise
-        await self._done(COMMIT, lambda: run("COMMIT"))
+        if is_step:
+            await self._done(COMMIT, lambda: run("COMMIT"))
+        else:
+            await self.quietly(lambda: run("COMMIT"))
         return done
+
+    def in_a_pipeline(self, statement: Statement) -> None:
+        """Note that it is a transaction of its own there, which cannot be held."""
+        if not self.passes():
+            says_it_is_in_a_pipeline(self._hooks, statement)
 
     async def commit(self, connection: Any, call: Callable[[], Awaitable[T]]) -> T:
         """Stop before a COMMIT, then do it."""

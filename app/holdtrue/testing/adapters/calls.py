@@ -8,21 +8,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from holdtrue.testing.adapters.lone import may_hide_a_write, says_it_commits, says_it_is_in_a_pipeline, writes_alone
 from holdtrue.testing.adapters.patching import is_reported_above
 from holdtrue.testing.adapters.urls import connection_url
+from holdtrue.testing.failures import refusal_code
 from holdtrue.testing.hooks import Hooks, Wire
 from holdtrue.testing.statements import COMMIT, Statement
 
 T = TypeVar("T")
 ALONE = "open a connection in each call, or take it from a pool of two or more: none that the whole process shares"
-
-
-_WRITES = frozenset({"INSERT", "REPLACE", "UPDATE", "DELETE", "MERGE", "WITH"})
-
-
-def writes_alone(statement: Statement) -> bool:
-    """Whether the COMMIT of this statement can be put off where it is a transaction of its own."""
-    return bool(statement.writes) and statement.verb in _WRITES
+_ASKED = ("psycopg", "psycopg2")  # whose server says whether a function wrote
 
 
 def unknown() -> int | None:
@@ -74,18 +69,30 @@ class Calls:
         if getattr(self._inside, "call", False) or is_reported_above(self._driver):
             return call()
         self._hooks.stop(self._wire(connection, pid, idle=idle), statement)
-        if autocommits is None or self._hooks.is_over or not writes_alone(statement):
+        hidden = self._driver in _ASKED and may_hide_a_write(statement)
+        if autocommits is None or self._hooks.is_over or not (hidden or writes_alone(statement)):
             return self._do(statement, call, rows)
         self._quietly(lambda: autocommits("BEGIN"))
         try:
             done = self._do(statement, call, rows)
-            self._hooks.stop(self._wire(connection, pid, idle=False), COMMIT)
-        except BaseException:
+            is_step = not hidden or self._hooks.has_written(pid)
+            if is_step:
+                self._hooks.stop(self._wire(connection, pid, idle=False), COMMIT)
+        except BaseException as error:
+            says_it_commits(self._hooks, statement, refusal_code(error))
             with suppress(Exception):  # what the user's code is to see is the first error
                 self._quietly(lambda: autocommits("ROLLBACK"))
             raise
-        self._do(COMMIT, lambda: autocommits("COMMIT"))
+        if is_step:
+            self._do(COMMIT, lambda: autocommits("COMMIT"))
+        else:
+            self._quietly(lambda: autocommits("COMMIT"))
         return done
+
+    def in_a_pipeline(self, statement: Statement) -> None:
+        """Note that it is a transaction of its own there, which cannot be held."""
+        if not getattr(self._inside, "call", False) and not is_reported_above(self._driver):
+            says_it_is_in_a_pipeline(self._hooks, statement)
 
     def _do(self, statement: Statement, call: Callable[[], T], rows: Callable[[], int | None] = unknown) -> T:
         try:

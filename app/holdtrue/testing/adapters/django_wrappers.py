@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from holdtrue.errors import Refused
 from holdtrue.testing.adapters.asgiref_threads import a_thread_for_each_party
 from holdtrue.testing.adapters.backends import backend_pid
-from holdtrue.testing.adapters.calls import counted_by, writes_alone
+from holdtrue.testing.adapters.calls import counted_by
+from holdtrue.testing.adapters.lone import may_hide_a_write, says_it_commits, writes_alone
 from holdtrue.testing.adapters.patching import patched
+from holdtrue.testing.failures import refusal_code
 from holdtrue.testing.hooks import Hooks, Wire
 from holdtrue.testing.statements import COMMIT, classify
 
@@ -41,6 +43,7 @@ class DjangoWrappers:
         from django.db import connections  # the code under test has loaded it
         from django.db.backends.base.base import BaseDatabaseWrapper
         from django.db.backends.signals import connection_created
+        from django.db.backends.utils import CursorWrapper
 
         told = _Told(hooks)
         with ExitStack() as stack:
@@ -50,6 +53,7 @@ class DjangoWrappers:
             stack.enter_context(patched(BaseDatabaseWrapper, "_commit", told.commit))
             stack.enter_context(patched(BaseDatabaseWrapper, "_rollback", told.rollback))
             stack.enter_context(patched(BaseDatabaseWrapper, "close", told.close))
+            stack.enter_context(patched(CursorWrapper, "callproc", told.procedure))
             stack.callback(told.leave)
             stack.enter_context(a_thread_for_each_party())
             connection_created.connect(told.opened)
@@ -64,6 +68,7 @@ class _Told:
         self._hooks = hooks
         self._here = threading.get_ident()
         self._opened: list[Any] = []
+        self._unnoticed: set[int] = set()
 
     def opened(self, connection: Any, **_more: object) -> None:
         """A connection opened before its first statement, in the thread that will use it."""
@@ -89,21 +94,43 @@ class _Told:
         self._hooks.stop(_wire(wrapper), statement)
         # Rows that SQLite returns are read step by step: before the last one it cannot commit.
         in_steps = wrapper.vendor == "sqlite" and "RETURNING" in str(sql).upper()
-        is_one = not many and not in_steps and not self._hooks.is_over
-        alone = wrapper.get_autocommit() and is_one and writes_alone(statement)
+        on_server = wrapper.vendor == "postgresql"
+        is_one = (on_server or not many) and not in_steps and not self._hooks.is_over
+        hidden = on_server and may_hide_a_write(statement)
+        alone = wrapper.get_autocommit() and is_one and (hidden or writes_alone(statement))
         with transaction.atomic(using=wrapper.alias) if alone else nullcontext():
             try:
                 done = execute(sql, params, many, context)
             except Exception as error:
-                self._hooks.failed(error.__cause__ or error)
+                cause = error.__cause__ or error
+                self._hooks.failed(cause)
+                if alone:
+                    says_it_commits(self._hooks, statement, refusal_code(cause))
                 raise
             self._hooks.ended(statement, None if many or in_steps else counted_by(context["cursor"])())
+            if alone and hidden and not self._hooks.has_written(backend_pid(wrapper.connection)):
+                self._unnoticed.add(id(wrapper))
         return done
+
+    def procedure(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """``callproc`` goes past every ``execute_wrapper``."""
+
+        @wraps(original)
+        def held(cursor: Any, name: Any, *rest: Any) -> Any:
+            def call(*_query: Any) -> Any:
+                return original(cursor, name, *rest)
+
+            return self.statement(call, "CALL", rest, many=False, context={"connection": cursor.db, "cursor": cursor})
+
+        return held
 
     def commit(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
         def held(wrapper: Any) -> Any:
             if wrapper.connection is None:
+                return original(wrapper)
+            if id(wrapper) in self._unnoticed:  # of a statement that turned out to have written nothing
+                self._unnoticed.discard(id(wrapper))
                 return original(wrapper)
             self._hooks.stop(_wire(wrapper), COMMIT)
             try:

@@ -58,10 +58,12 @@ class Psycopg2Calls:
         finally:
             self._calls = None
 
-    def stop(self, connection: Any, statement: Statement, call: Callable[[], Any], *, one: Any = None) -> Any:
+    def stop(
+        self, connection: Any, statement: Statement, call: Callable[[], Any], *, one: Any = None, alone: bool = False
+    ) -> Any:
         """Stop before a statement or COMMIT on a connection of our class, if a schedule is played.
 
-        ``one`` is the cursor of a single statement.
+        ``one`` is the cursor of a single statement; with ``alone`` others may have a transaction of their own too.
         """
         if self._calls is None or connection.closed:
             return call()
@@ -72,7 +74,7 @@ class Psycopg2Calls:
             with connection.cursor() as cursor:
                 cursor.execute(text)
 
-        autocommits = run if one is not None and connection.autocommit and idle else None
+        autocommits = run if (alone or one is not None) and connection.autocommit and idle else None
         return self._calls.statement(
             connection,
             info.backend_pid,
@@ -137,11 +139,16 @@ class Psycopg2Calls:
 
             def executemany(self, query: Any, rows: Any) -> Any:
                 return adapter.stop(
-                    self.connection, _statement(query, self, rows), lambda: base.executemany(self, query, rows)
+                    self.connection,
+                    _statement(query, self, rows),
+                    lambda: base.executemany(self, query, rows),
+                    alone=True,
                 )
 
             def callproc(self, name: Any, *rest: Any) -> Any:
-                return adapter.stop(self.connection, Statement("CALL"), lambda: base.callproc(self, name, *rest))
+                return adapter.stop(
+                    self.connection, Statement("CALL"), lambda: base.callproc(self, name, *rest), alone=True
+                )
 
             def copy_expert(self, sql: Any, *rest: Any, **options: Any) -> Any:
                 return adapter.stop(

@@ -64,12 +64,14 @@ class _Told:
             connection = cursor.connection
             if connection.closed:
                 return await call()
-            autocommits = connection.autocommit and _is_idle(connection) and not connection.pgconn.pipeline_status
+            statement = read_query(query, (rest, options))
+            autocommits = connection.autocommit and _is_idle(connection)
+            if autocommits and connection.pgconn.pipeline_status:
+                self._calls.in_a_pipeline(statement)
+                autocommits = False
             run = connection.execute if autocommits else None
             rows = counted_by(cursor) if original.__name__ == "execute" else unknown
-            return await self._calls.statement(
-                connection, read_query(query, (rest, options)), call, autocommits=run, rows=lambda _done: rows()
-            )
+            return await self._calls.statement(connection, statement, call, autocommits=run, rows=lambda _done: rows())
 
         return held
 

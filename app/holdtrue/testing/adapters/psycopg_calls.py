@@ -56,7 +56,12 @@ class _Told:
         @wraps(original)
         def held(cursor: psycopg.Cursor[Any], query: Any, *rest: Any, **options: Any) -> Any:
             return self._stop(
-                cursor, query, lambda: original(cursor, query, *rest, **options), (rest, options), is_one=True
+                cursor,
+                query,
+                lambda: original(cursor, query, *rest, **options),
+                (rest, options),
+                is_one=True,
+                alone=True,
             )
 
         return held
@@ -64,7 +69,10 @@ class _Told:
     def many(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
         def held(cursor: psycopg.Cursor[Any], query: Any, *rest: Any, **options: Any) -> Any:
-            return self._stop(cursor, query, lambda: original(cursor, query, *rest, **options), (rest, options))
+            alone = original.__name__ == "executemany"
+            return self._stop(
+                cursor, query, lambda: original(cursor, query, *rest, **options), (rest, options), alone=alone
+            )
 
         return held
 
@@ -118,18 +126,29 @@ class _Told:
         return held
 
     def _stop(
-        self, cursor: psycopg.Cursor[Any], query: Any, call: Callable[[], Any], values: object, *, is_one: bool = False
+        self,
+        cursor: psycopg.Cursor[Any],
+        query: Any,
+        call: Callable[[], Any],
+        values: object,
+        *,
+        is_one: bool = False,
+        alone: bool = False,
     ) -> Any:
         connection = cursor.connection
         if connection.closed:
             return call()
         info = connection.info
         idle = info.transaction_status == _IDLE
-        autocommits = is_one and connection.autocommit and idle and not connection.pgconn.pipeline_status
+        statement = read_query(query, values)
+        autocommits = alone and connection.autocommit and idle
+        if autocommits and connection.pgconn.pipeline_status:
+            self._calls.in_a_pipeline(statement)
+            autocommits = False
         return self._calls.statement(
             connection,
             info.backend_pid,
-            read_query(query, values),
+            statement,
             call,
             idle=idle,
             autocommits=connection.execute if autocommits else None,

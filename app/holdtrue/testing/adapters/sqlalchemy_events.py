@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from holdtrue.errors import MissingInstallSet
 from holdtrue.testing.adapters.backends import ask_backend_pid, autocommits, backend_pid, run_on
-from holdtrue.testing.adapters.calls import counted_by, writes_alone
+from holdtrue.testing.adapters.calls import counted_by
+from holdtrue.testing.adapters.lone import may_hide_a_write, says_it_commits, writes_alone
+from holdtrue.testing.failures import refusal_code
 from holdtrue.testing.hooks import Hooks, Wire
 from holdtrue.testing.statements import COMMIT, Statement, classify
 
@@ -71,12 +73,15 @@ class _Told:
             conn.info[_PID] = ask_backend_pid(conn.connection.dbapi_connection, conn.dialect.name)
 
     def before(
-        self, conn: Connection, _cursor: object, statement: str, values: object, _context: object, many: bool
+        self, conn: Connection, _cursor: object, statement: str, values: object, context: object, many: bool
     ) -> None:
         found = classify(statement, values)
         self._stop(conn, found)
         # The COMMIT of a statement that is a transaction of its own is the only place at which that one can be held.
-        if not self._hooks.is_over and not many and writes_alone(found) and _autocommits(conn, statement):
+        on_server = conn.dialect.name == "postgresql"
+        hidden = on_server and may_hide_a_write(found) and not getattr(context, "_is_server_side", False)
+        lone = hidden or (writes_alone(found) and (on_server or not many))
+        if not self._hooks.is_over and lone and _autocommits(conn, statement):
             run_on(conn.connection.dbapi_connection, "BEGIN")
             self._begun.add(id(conn.connection.driver_connection))
 
@@ -87,13 +92,16 @@ class _Told:
         uncounted = many or (conn.dialect.name == "sqlite" and "RETURNING" in statement.upper())
         self._hooks.ended(classify(statement, values), None if uncounted else counted_by(cursor)())
         if self._has_begun(conn):
+            is_step = writes_alone(classify(statement)) or self._hooks.has_written(_wire(conn).pid)
             try:
-                self._stop(conn, COMMIT)
+                if is_step:
+                    self._stop(conn, COMMIT)
             except BaseException:
                 run_on(conn.connection.dbapi_connection, "ROLLBACK")
                 raise
             run_on(conn.connection.dbapi_connection, "COMMIT")
-            self._hooks.ended(COMMIT)
+            if is_step:
+                self._hooks.ended(COMMIT)
 
     def commit(self, conn: Connection) -> None:
         if not _autocommits(conn):
@@ -107,6 +115,7 @@ class _Told:
         conn = context.connection
         if conn is not None and not conn.closed and not conn.invalidated and self._has_begun(conn):
             run_on(conn.connection.dbapi_connection, "ROLLBACK")
+            says_it_commits(self._hooks, classify(context.statement or ""), refusal_code(context.original_exception))
 
     def checkin(self, dbapi_connection: object, record: ConnectionPoolEntry) -> None:
         if dbapi_connection is not None:
