@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 
+import psycopg
 import pytest
 
 from holdtrue.databases import Databases
 from holdtrue.errors import PromotionRefused
-from holdtrue.model import Evidence, Ticket
+from holdtrue.model import Evidence, TableRows, Ticket
+from holdtrue.testing import BarrierDatabase
 from scenes.promoting import RULE, SCRATCH, catalog, look, opened_house, promote, save
 from servers.invariants import postgres_config
 from servers.postgres import FreshDatabase, PostgresPrimary
@@ -117,3 +120,21 @@ def test_what_has_no_stand_in_is_named_in_a_whole_sentence(
     assert refusal in said
     for name in ("customers.mail", "disputes.customer"):
         assert f"{name} is withheld (its type has no stand-in: declare it safe)" in said
+
+
+def test_times_of_a_domain_over_a_domain_move_with_the_clock(postgres_primary: PostgresPrimary) -> None:
+    """semantics 9.4."""
+
+    def build(url: str) -> None:
+        with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+            connection.execute(
+                "CREATE DOMAIN moment AS timestamptz; CREATE DOMAIN lease AS moment NOT NULL; CREATE DOMAIN day AS date;"
+                "CREATE TABLE jobs (id int PRIMARY KEY, at lease, due day)"
+            )
+
+    long_ago = datetime(2020, 1, 1, 12, tzinfo=UTC).isoformat()
+    rows = TableRows("jobs", ("id", "at", "due"), (("1", long_ago, "2020-01-01"),))
+    with closing(BarrierDatabase("postgresql", build, postgres_primary.url)) as database:
+        assert database.control.put((rows,), shift_from=long_ago) is None
+        moved = database.control.ask("SELECT at > now() - interval '1 hour', due > current_date - 2 FROM jobs")
+    assert moved == [(True, True)]

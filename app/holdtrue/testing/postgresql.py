@@ -35,8 +35,15 @@ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> '
                   WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
 ORDER BY c.oid
 """
+# A domain's type is the one that it stands on: its times move with the clock like others.
 _COLUMNS = """
-SELECT a.attname, format_type(a.atttypid, NULL), a.attgenerated <> '', a.attidentity = 'a', COALESCE((
+SELECT a.attname, (
+         WITH RECURSIVE base(oid, kind, below) AS (
+           SELECT t.oid, t.typtype, t.typbasetype
+           UNION ALL SELECT n.oid, n.typtype, n.typbasetype FROM base b JOIN pg_catalog.pg_type n ON n.oid = b.below
+             WHERE b.kind = 'd'
+         ) SELECT format_type(oid, NULL) FROM base WHERE kind <> 'd'
+       ), a.attgenerated <> '', a.attidentity = 'a', COALESCE((
          SELECT a.attnum = ANY (i.indkey::int2[]) FROM pg_catalog.pg_index i WHERE i.indrelid = a.attrelid AND i.indisprimary
        ), false), a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', t.typname
 FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
