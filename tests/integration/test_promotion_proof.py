@@ -16,7 +16,8 @@ from holdtrue import embedded
 from holdtrue.errors import PromotionRefused
 from holdtrue.model import BaseRows, DatabaseConfig, Dialect, Incident, TableRows
 from holdtrue.promotion import Draft
-from holdtrue.rehearsal import Finding, IncidentRehearsal, Rehearsed
+from holdtrue.rehearsal import IncidentRehearsal, Rehearsed
+from holdtrue.scaffolding import Finding
 from holdtrue.store.engine import StoreEngine
 from holdtrue.store.tables import deploys
 from racy import schema

@@ -15,7 +15,8 @@ from holdtrue import promotion, reports
 from holdtrue.cli.promoting import Asked, PromotingByService
 from holdtrue.errors import NotTried, PromotionRefused, Refused
 from holdtrue.model import Dialect, Incident, Ticket, Tried
-from holdtrue.rehearsal import Finding, Rehearse, Rehearsed
+from holdtrue.rehearsal import Rehearse, Rehearsed
+from holdtrue.scaffolding import Finding, Wanted
 from racy import schema
 from scenes.promoting import CREDIT, DRIFT, DRIFTING, RULE, SETTLE, alert_of, catalog, opened_house, preview, promote
 from stores import House
@@ -97,7 +98,7 @@ def two_kept(tmp_path: Path, house: House, dialect: Dialect) -> Callable[..., Ti
         whole = catalog(rule, replace(config, dialect=dialect))
         now = house.clock.now
         return promotion.preview(
-            house.store, whole, alert, by="ana", now=now, rehearsal=rehearsal, wanted=promotion.Wanted(**wanted)
+            house.store, whole, alert, by="ana", now=now, rehearsal=rehearsal, wanted=Wanted(**wanted)
         )
 
     return make

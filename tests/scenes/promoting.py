@@ -24,6 +24,7 @@ from holdtrue.model import (
     Ticket,
 )
 from holdtrue.rehearsal import IncidentRehearsal
+from holdtrue.scaffolding import Wanted
 from holdtrue.store import open_store
 from holdtrue.testing import load_incident
 from racy import schema
@@ -145,7 +146,7 @@ def promote(house: House, catalog: Catalog, alert: int, *, by: str, **wanted: An
         by=by,
         now=house.clock.now,
         rehearsal=IncidentRehearsal(SCRATCH),
-        wanted=promotion.Wanted(**wanted),
+        wanted=Wanted(**wanted),
     )
 
 
@@ -157,7 +158,7 @@ def preview(house: House, catalog: Catalog, alert: int, *, by: str, **wanted: An
         by=by,
         now=house.clock.now,
         rehearsal=IncidentRehearsal(SCRATCH),
-        wanted=promotion.Wanted(**wanted),
+        wanted=Wanted(**wanted),
     )
 
 

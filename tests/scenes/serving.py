@@ -16,8 +16,7 @@ from starlette.testclient import TestClient
 from holdtrue.errors import NotFound, NotTried, PromotionRefused
 from holdtrue.metrics import Counters, Exposition
 from holdtrue.model import Silence, Ticket, Tried
-from holdtrue.promotion import Wanted
-from holdtrue.scaffolding import Extra
+from holdtrue.scaffolding import Extra, Wanted
 from holdtrue.web import Asked, ReloadResult, WebService, create_app
 from scenes import Scene
 

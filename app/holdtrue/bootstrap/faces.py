@@ -8,8 +8,8 @@ from datetime import datetime
 
 from holdtrue.deadman import SwitchState
 from holdtrue.model import Catalog, Ticket
-from holdtrue.promotion import Wanted
 from holdtrue.quieting import Mirror
+from holdtrue.scaffolding import Wanted
 from holdtrue.store import Store
 
 

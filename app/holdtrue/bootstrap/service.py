@@ -22,10 +22,11 @@ from holdtrue.metrics import Counters
 from holdtrue.model import Catalog, Ticket
 from holdtrue.monitoring import Recorder, StoreClock
 from holdtrue.notifiers import Alertmanager, Notifier, ready
-from holdtrue.promotion import Rehearsal, Wanted
+from holdtrue.promotion import Rehearsal
 from holdtrue.promotion import preview as preview_ticket
 from holdtrue.promotion import promote as promote_ticket
 from holdtrue.pushing import Pushing
+from holdtrue.scaffolding import Wanted
 from holdtrue.scheduling import Scheduler
 from holdtrue.store import Store
 from holdtrue.watch import Watch

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdtrue.cli.client import ServiceClient
     from holdtrue.model import DatabaseConfig, Incident, Ticket
     from holdtrue.promotion import Rehearsal
-    from holdtrue.rehearsal import Finding
+    from holdtrue.scaffolding import Finding
     from holdtrue.store import Store
 
 Json = dict[str, Any]
@@ -93,7 +93,8 @@ class PromotingByService:
 
     def _try_here(self, asked: Asked) -> Json:
         """One incident after the other, as the service gives them, until one breaks its rule."""
-        from holdtrue.rehearsal import Finding, IncidentRehearsal  # only where the service could not look
+        from holdtrue.rehearsal import IncidentRehearsal  # only where the service could not look
+        from holdtrue.scaffolding import Finding
 
         failed = blind = None
         with IncidentRehearsal(os.environ).begin() as rehearse:
@@ -166,9 +167,8 @@ class PromotingByStore:
 
     def _make(self, make: Callable[..., Ticket], asked: Asked) -> Json:
         from holdtrue import reports
-        from holdtrue.promotion import Wanted
         from holdtrue.rehearsal import IncidentRehearsal
-        from holdtrue.scaffolding import Extra
+        from holdtrue.scaffolding import Extra, Wanted
 
         catalog = self._reading.catalog()
         if catalog is None:

@@ -2,6 +2,5 @@
 
 from holdtrue.promotion.drafts import Draft
 from holdtrue.promotion.making import Rehearsal, preview, promote
-from holdtrue.promotion.wanted import Wanted
 
-__all__ = ["Draft", "Rehearsal", "Wanted", "preview", "promote"]
+__all__ = ["Draft", "Rehearsal", "preview", "promote"]

@@ -25,9 +25,18 @@ from holdtrue.promotion.choosing import About, Chosen, candidates
 from holdtrue.promotion.drafts import Draft
 from holdtrue.promotion.proving import first_that_breaks
 from holdtrue.promotion.refusals import as_captured, as_they_were, captured_columns, check_promotable
-from holdtrue.promotion.wanted import PLAIN, Wanted
 from holdtrue.rehearsal import Rehearse, Rehearsed
-from holdtrue.scaffolding import Extra, TicketContext, recognise, render, render_extras, ticket_id, writers_of
+from holdtrue.scaffolding import (
+    PLAIN,
+    Extra,
+    TicketContext,
+    Wanted,
+    recognise,
+    render,
+    render_extras,
+    ticket_id,
+    writers_of,
+)
 from holdtrue.scaffolding.isolation_spec import why_no_spec
 from holdtrue.store import Store
 from holdtrue.store.records import AlertDetail

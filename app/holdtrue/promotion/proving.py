@@ -10,9 +10,8 @@ from holdtrue.errors import NotTried, PromotionRefused
 from holdtrue.model import DatabaseConfig, Dialect, Incident, Invariant, Tried
 from holdtrue.promotion.choosing import Chosen
 from holdtrue.promotion.refusals import NEXT
-from holdtrue.promotion.wanted import Wanted
-from holdtrue.rehearsal import Finding, Rehearse, Rehearsed
-from holdtrue.scaffolding import NO_RUN_BEFORE
+from holdtrue.rehearsal import Rehearse, Rehearsed
+from holdtrue.scaffolding import NO_RUN_BEFORE, Finding, Wanted
 
 _TRIED: Final = 12
 _STATE: Final = re.compile(r"guessed as ['\"].*", re.DOTALL)

@@ -1,6 +1,6 @@
 """proves on a scratch database that an invariant can fail (test) and that rows break it (promote), and reads schemas"""
 
-from holdtrue.rehearsal.incidents import Finding, IncidentRehearsal, Rehearse, Rehearsed
+from holdtrue.rehearsal.incidents import IncidentRehearsal, Rehearse, Rehearsed
 from holdtrue.rehearsal.proofs import Kind, Proof, Proven, Result, Trial
 from holdtrue.rehearsal.pulling import Pulled, pull_schema, tables_in_use
 from holdtrue.rehearsal.rehearsing import rehearse
@@ -8,7 +8,6 @@ from holdtrue.rehearsal.servers import URL_VARIABLE
 
 __all__ = [
     "URL_VARIABLE",
-    "Finding",
     "IncidentRehearsal",
     "Kind",
     "Proof",

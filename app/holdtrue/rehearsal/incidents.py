@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from hashlib import sha256
 from typing import Final
 
@@ -16,6 +15,7 @@ from holdtrue.model import DatabaseConfig, Dialect, Incident
 from holdtrue.rehearsal.mysql_server import MYSQL_URL_VARIABLE, MysqlScratchServer
 from holdtrue.rehearsal.places import Place, on_mysql, on_postgresql, on_sqlite
 from holdtrue.rehearsal.servers import URL_VARIABLE, ScratchServer
+from holdtrue.scaffolding import Finding
 from holdtrue.testing.clocks import clock_of, with_numbers_now
 from holdtrue.testing.rules import Rule
 from holdtrue.testing.verdicts import BadSeed
@@ -40,17 +40,6 @@ _REMEDIES: Final[Mapping[Dialect, str]] = {
 _WITHIN: Final = (
     "the text has to do with tables alone, for incident_schema.sql has no views, functions and triggers; or "
 )
-
-
-class Finding(StrEnum):
-    """What came of it. ``NOT_LOOKED`` is no good news: nobody knows whether these rows break the rule."""
-
-    BREAKS = "breaks"
-    NOT_LOOKED = "not looked"
-    SEED_REFUSED = "seed refused"
-    SEED_BREAKS = "seed breaks"
-    OBSERVED_REFUSED = "observed refused"
-    NOT_BROKEN = "not broken"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,18 @@ from holdtrue.scaffolding.folder import render
 from holdtrue.scaffolding.naming import ticket_id
 from holdtrue.scaffolding.patterns import Pattern, recognise
 from holdtrue.scaffolding.sides import Side, side_of
+from holdtrue.scaffolding.wanted import PLAIN, Finding, Wanted
 
 __all__ = [
     "NO_RUN_BEFORE",
+    "PLAIN",
     "Assembled",
     "Extra",
+    "Finding",
     "Pattern",
     "Side",
     "TicketContext",
+    "Wanted",
     "Writer",
     "assemble",
     "commits_of",

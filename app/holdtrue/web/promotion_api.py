@@ -9,9 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from holdtrue import reports
 from holdtrue.bootstrap.faces import WebService
-from holdtrue.promotion import Wanted
-from holdtrue.rehearsal import Finding
-from holdtrue.scaffolding import Extra
+from holdtrue.scaffolding import Extra, Finding, Wanted
 
 Json = dict[str, Any]
 

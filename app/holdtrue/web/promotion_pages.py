@@ -9,7 +9,7 @@ from fastapi import APIRouter, Form, Path, Query, Request, Response
 
 from holdtrue.bootstrap.faces import WebService
 from holdtrue.errors import NotTried, PromotionRefused
-from holdtrue.promotion import Wanted
+from holdtrue.scaffolding import Wanted
 from holdtrue.web.archive import zipped
 from holdtrue.web.guard import check_form
 from holdtrue.web.rendering import Renderer

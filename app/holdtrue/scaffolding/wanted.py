@@ -1,13 +1,24 @@
-"""what is asked of an export beside its alert"""
+"""what is asked of an export beside its alert, and what came of trying it"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
-from holdtrue.rehearsal import Finding
-from holdtrue.scaffolding import Extra
+from holdtrue.scaffolding.extras import Extra
+
+
+class Finding(StrEnum):
+    """What came of trying an incident. ``NOT_LOOKED`` is no good news: nobody knows whether these rows break the rule."""
+
+    BREAKS = "breaks"
+    NOT_LOOKED = "not looked"
+    SEED_REFUSED = "seed refused"
+    SEED_BREAKS = "seed breaks"
+    OBSERVED_REFUSED = "observed refused"
+    NOT_BROKEN = "not broken"
 
 
 @dataclass(frozen=True, slots=True)
