@@ -256,3 +256,20 @@ def test_asynchronous_parties_do_not_share_the_one_thread_of_the_process(
     report = two_of(beside(code), database, schema.ONE_SETTLED).play()
     assert report.verdict is verdict, report.show()
     assert SyncToAsync.__call__.__module__ == "asgiref.sync"
+
+
+FUNCTION = """
+CREATE OR REPLACE FUNCTION refund_once(d text) RETURNS void LANGUAGE sql AS $$
+INSERT INTO refunds (dispute_id, amount_eur, state) SELECT d, 40, 'settled'
+WHERE NOT EXISTS (SELECT 1 FROM refunds WHERE dispute_id = d AND state = 'settled') $$
+"""
+
+
+def test_a_function_may_be_given_its_arguments_by_keyword(database: BarrierDatabase) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(FUNCTION)
+    connection.close()
+    report = two_of(shop.duplicate_by_a_function, database, schema.ONE_SETTLED).play()
+    assert report.verdict is Verdict.VIOLATED, report.show()
+    alone = [line.what for line in report.judged[0].played.lines if line.party == "A"]
+    assert alone == ["START", "SELECT refunds", "CALL", "COMMIT"]

@@ -92,6 +92,12 @@ def lone_duplicate() -> None:
         )
 
 
+def duplicate_by_a_function() -> None:
+    if not Refund.objects.filter(dispute_id="dsp_1", state="settled").exists():
+        with connection.cursor() as cursor:
+            cursor.callproc("refund_once", params=["dsp_1"])
+
+
 def duplicate_behind_a_lock() -> None:
     with transaction.atomic():
         Dispute.objects.select_for_update().get(id="dsp_1")

@@ -61,6 +61,8 @@ def test_another_outcome_ends_a_repetition(rows: list[int]) -> None:
         (WRITE, 1),
         (WRITE, None),
         (Statement("CALL"), None),
+        (classify("CALL work_off_the_next_one()"), None),
+        (classify("DO $$ BEGIN END $$"), None),
         (Statement("checkpoint", outside="charge_card"), None),
         (Statement("SELECT", frozenset({"refunds"})), 1),
     ],

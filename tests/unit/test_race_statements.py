@@ -105,3 +105,10 @@ def test_while_one_party_waits_in_the_database_nobody_but_its_holder_moves(
     wanted = holder if turn.state is State.BLOCKED else turn.name
     assert chosen in ready
     assert chosen.name == wanted or wanted not in {one.name for one in ready}
+
+
+@pytest.mark.parametrize("name", ['"we\'ird"', "`we'ird`", '"a""b\'c"', '"--odd"', '"/*"'])
+def test_an_apostrophe_or_a_comment_in_a_quoted_name_begins_nothing(name: str) -> None:
+    found = classify(f"INSERT INTO {name} SELECT id FROM refunds WHERE state = 'it''s' -- FROM \"other's\"\n")
+    assert found.writes == {name[1:-1]}
+    assert found.reads == {"refunds"}

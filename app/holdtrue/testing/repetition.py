@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
+from holdtrue.testing.changes import may_change
 from holdtrue.testing.statements import Statement
 
 TIMES = 5
@@ -31,7 +32,7 @@ def cycle_of(done: Sequence[Hashable]) -> tuple[Hashable, ...]:
 def is_progress(statement: Statement, rows: int | None) -> bool:
     """Whether it was more than looking, or may have been: what is not known counts as more."""
     unknown = not statement.mark and statement.verb not in _KNOWN_BY_ITSELF
-    return unknown or bool(statement.outside) or (bool(statement.writes) and rows != 0)
+    return unknown or bool(statement.outside) or may_change(statement, rows)
 
 
 @dataclass

@@ -14,7 +14,10 @@ from decimal import Decimal
 from functools import lru_cache
 from uuid import UUID
 
-_QUIET = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\$(\w*)\$.*?\$\1\$", re.DOTALL)
+# What stands between the other quotes is a name, and stays; an apostrophe in it begins nothing.
+_QUIET = re.compile(
+    r"""(?P<name>"(?:[^"]|"")*"|`[^`]*`)|--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$""", re.DOTALL
+)
 _PART = r'(?:"(?:[^"]|"")+"|`[^`]+`|\[[^\]]+\]|[^\W\d][\w$]*)'
 _NAME = rf"{_PART}(?:\s*\.\s*{_PART})*"
 _WRITE = re.compile(
@@ -121,7 +124,7 @@ def _plain(values: object) -> Hashable:
 
 @lru_cache(maxsize=1024)
 def _classified(sql: str) -> Statement:
-    text = _QUIET.sub(" ", sql)
+    text = _QUIET.sub(lambda found: found["name"] or " ", sql)
     body = _LOCK.sub(" ", text)
     writes = {_last(name) for name in _WRITE.findall(body)}
     rest = _DELETE.sub("DELETE", body)

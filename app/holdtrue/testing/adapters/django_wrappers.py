@@ -116,11 +116,12 @@ class _Told:
         """``callproc`` goes past every ``execute_wrapper``."""
 
         @wraps(original)
-        def held(cursor: Any, name: Any, *rest: Any) -> Any:
+        def held(cursor: Any, name: Any, *rest: Any, **options: Any) -> Any:
             def call(*_query: Any) -> Any:
-                return original(cursor, name, *rest)
+                return original(cursor, name, *rest, **options)
 
-            return self.statement(call, "CALL", rest, many=False, context={"connection": cursor.db, "cursor": cursor})
+            called, context = (name, rest, options), {"connection": cursor.db, "cursor": cursor}
+            return self.statement(call, "CALL", called, many=False, context=context)
 
         return held
 
