@@ -13,7 +13,7 @@ def safe_columns_line(names: Sequence[str], limit: int) -> str:
     """``columns: {refunds.state: safe}``: whole names only, with how many more there are where they do not fit."""
     shown: list[str] = []
     for name in names:
-        entry = f"{_quoted(name)}: safe"
+        entry = f"{pasted(name)}: safe"
         if shown and sum(map(len, shown)) + 2 * len(shown) + len(entry) > limit:
             break
         shown.append(entry)
@@ -21,7 +21,8 @@ def safe_columns_line(names: Sequence[str], limit: int) -> str:
     return f"columns: {{{', '.join(shown)}}}{more}"
 
 
-def _quoted(name: str) -> str:
+def pasted(name: str) -> str:
+    """A column's name as YAML takes it."""
     return name if _PLAIN.fullmatch(name) else '"' + "".join(map(_escaped, name)) + '"'
 
 

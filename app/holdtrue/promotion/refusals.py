@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from holdtrue.catalog import unsafe_columns
+from holdtrue.catalog.pasting import pasted, safe_columns_line
 from holdtrue.errors import PromotionRefused
 from holdtrue.model import Invariant, Returns
 from holdtrue.store.records import AlertDetail, KeptEvidence
@@ -49,12 +50,12 @@ def check_promotable(
     )
     if unsafe:
         capped = [name for name in unsafe if invariant.is_safe(name)]
-        where = f"; and to safe_columns of the database: [{', '.join(capped)}]" if capped else ""
-        lines = ", ".join(f"{one}: safe" for one in unsafe)
+        where = f"; and to safe_columns of the database: [{', '.join(map(pasted, capped))}]" if capped else ""
         how = "computes with" if computed is not None else "cannot be inspected, and may compute with"
         raise PromotionRefused(
             f"{invariant.name} {how} columns that are not declared safe, and stand-ins would change what it finds",
-            remedy=f"if they hold nothing personal, add to it: columns: {{{lines}}}{where}; {_IN_FORCE}, and {NEXT}",
+            remedy=f"if they hold nothing personal, add to it: {safe_columns_line(unsafe, 500)}{where}; "
+            f"{_IN_FORCE}, and {NEXT}",
         )
 
 
