@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
-_NOT_THEIRS = (
-    "/holdtrue/testing/",
-    "/threading.py",
-    "/selectors.py",
-    "/contextlib.py",
-    "/asyncio/",
-    "/concurrent/futures/",
-    "/site-packages/",
-    "/dist-packages/",
-)
+_NOT_THEIRS = ("/holdtrue/testing/", "/site-packages/", "/dist-packages/")
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib").replace("\\", "/") + "/"
 _POOLS = ("/sqlalchemy/util/queue.py", "/asyncpg/pool.py", "/psycopg_pool/pool.py", "/psycopg_pool/pool_async.py")
 _DRIVERS = ("/sqlalchemy/", "/asyncpg/", "/psycopg/", "/aiosqlite/")
 
@@ -89,7 +83,13 @@ def _step(waits: object) -> tuple[FrameType | None, Any]:
 
 def _is_theirs(frame: FrameType) -> bool:
     name = _file(frame)
-    return not any(part in name for part in _NOT_THEIRS) and not name.startswith("<")
+    # Compiled code names its file as it was called where the library was built; where it was loaded from is known besides.
+    loaded_from = str(frame.f_globals.get("__file__") or "").replace("\\", "/")
+    if name.startswith(("<", _STANDARD_LIBRARY)) or any(
+        part in one for one in (name, loaded_from) for part in _NOT_THEIRS
+    ):
+        return False
+    return Path(name).is_absolute() or Path(name).exists()
 
 
 def _file(frame: FrameType) -> str:
