@@ -15,8 +15,11 @@ from holdtrue import promotion, reports
 from holdtrue.cli.promoting import Asked, PromotingByService
 from holdtrue.errors import NotTried, PromotionRefused, Refused
 from holdtrue.model import Dialect, Incident, Ticket, Tried
-from holdtrue.rehearsal import Rehearse, Rehearsed
+from holdtrue.promotion.drafts import Draft
+from holdtrue.promotion.making import make_ticket
+from holdtrue.rehearsal import IncidentRehearsal, Rehearse, Rehearsed
 from holdtrue.scaffolding import Finding, Wanted
+from holdtrue.store.records import KeptEvidence
 from racy import schema
 from scenes.promoting import CREDIT, DRIFT, DRIFTING, RULE, SETTLE, alert_of, catalog, opened_house, preview, promote
 from stores import House
@@ -156,6 +159,32 @@ def test_a_server_that_is_not_there_is_looked_for_once(two_kept: Callable[..., T
     with pytest.raises(NotTried):
         two_kept(rehearsal)
     assert len(rehearsal.asked) == 1
+
+
+def test_a_violation_that_was_kept_without_a_schema_hides_none_that_can_be_tried(
+    tmp_path: Path, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """semantics 9.2: nor does it leave untried, or to a caller that tries it, while another stands beside it."""
+    alert, config = alert_of(house, tmp_path / "a.db", RULE, schema.ROWS, [SETTLE, SETTLE])
+    detail = house.store.alerts.get(alert)
+    (whole,) = detail.evidence
+    bare = replace(whole, evidence=replace(whole.evidence, schema_sql=""))
+
+    def make(*kept: KeptEvidence, **wanted: Any) -> Ticket:
+        rehearsal, rest = IncidentRehearsal({}), {"beside": lambda _: None, "wanted": Wanted(**wanted)}
+        beside_it = replace(detail, evidence=kept)
+        draft = Draft.new(house.clock.now)
+        return make_ticket(beside_it, catalog(config=config), by="ana", draft=draft, rehearsal=rehearsal, **rest)
+
+    assert make(bare, bare, whole).tried is Tried.HERE
+    with pytest.raises(NotTried, match="no schema was kept"):
+        make(bare, to_try=True)
+    assert make(bare, untried=True).tried is Tried.UNTRIED
+    monkeypatch.setattr("holdtrue.rehearsal.incidents.on_sqlite", _no_place)
+    for wanted in ({"untried": True}, {"to_try": True}):
+        made = make(bare, whole, **wanted)
+        assert made.tried is Tried.UNTRIED
+        assert "CREATE TABLE" in dict(made.files)["incident_schema.sql"]
 
 
 class ServiceAt:

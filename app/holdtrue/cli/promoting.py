@@ -97,6 +97,7 @@ class PromotingByService:
         from holdtrue.scaffolding import Finding
 
         failed = blind = None
+        nowhere: set[str] = set()
         with IncidentRehearsal(os.environ).begin() as rehearse:
             for _ in range(_MOST):
                 try:
@@ -110,6 +111,9 @@ class PromotingByService:
                 # A file of SQLite is tried wherever a ticket is made; a text of the service would run unguarded here.
                 if incident.engine == "sqlite" or incident.checksum in self._found:
                     break
+                if schema_sql in nowhere:
+                    self._found[incident.checksum] = Finding.NOT_LOOKED
+                    continue
                 found = rehearse(incident, schema_sql, config)
                 self._found[incident.checksum] = found.finding
                 if found.finding is not Finding.NOT_LOOKED:
@@ -117,7 +121,7 @@ class PromotingByService:
                     continue
                 blind = blind or found
                 if not found.place:
-                    break
+                    nowhere.add(schema_sql)
         try:
             return self._post(asked, preview=True, untried=asked.untried)
         except NotTried as refusal:

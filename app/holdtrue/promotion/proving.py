@@ -46,16 +46,20 @@ def first_that_breaks(
 ) -> tuple[Made, Rehearsed, Tried]:
     """The first incident that does what it says; one that nobody could try only if it is wanted so, and then marked so.
 
+    Those without a schema come last: nobody can try them, here or elsewhere, and they must not hide one that can be tried.
+
     Raises:
         PromotionRefused: some were tried, and none does; the sentence is that of the first. Nothing overrides it.
         NotTried: none could be tried, and they are not wanted untried.
     """
     failed: list[tuple[Made, Rehearsed]] = []
     unlooked: list[tuple[Made, Rehearsed]] = []
-    no_place: Rehearsed | None = None
-    for one in made[:_TRIED]:
-        found = no_place or rehearse(one[0], one[1].kept.evidence.schema_sql, database)
-        no_place = found if not found.place else None
+    nowhere: dict[str, Rehearsed] = {}
+    for one in sorted(made, key=lambda one: not _has_schema(one))[:_TRIED]:
+        schema_sql = one[1].kept.evidence.schema_sql
+        found = nowhere.get(schema_sql) or rehearse(one[0], schema_sql, database)
+        if not found.place:
+            nowhere[schema_sql] = found
         told = wanted.tried.get(one[0].checksum) if found.finding is Finding.NOT_LOOKED else None
         if told is not None and told is not Finding.NOT_LOOKED:
             found = Rehearsed(told, _TOLD[told])
@@ -63,7 +67,7 @@ def first_that_breaks(
             return one, found, Tried.HERE if told is None else Tried.BY_CALLER
         if found.finding is not Finding.NOT_LOOKED:
             failed.append((one, found))
-        elif told is None and wanted.to_try:
+        elif told is None and wanted.to_try and _has_schema(one):
             return one, found, Tried.UNTRIED
         else:
             unlooked.append((one, found))
@@ -78,6 +82,10 @@ def first_that_breaks(
         f"nobody could try whether what was kept of {invariant.name} breaks it: {found.sentence}",
         remedy="; ".join(one for one in (where + found.remedy, _WAY_ON.format(alert)) if one),
     )
+
+
+def _has_schema(one: Made) -> bool:
+    return bool(one[1].kept.evidence.schema_sql.strip())
 
 
 def _refused(failed: Sequence[tuple[Made, Rehearsed]], unlooked: int, invariant: Invariant) -> PromotionRefused:

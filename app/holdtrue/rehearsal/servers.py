@@ -19,6 +19,7 @@ class ScratchServer:
         self._environ = environ
         self._stop: Callable[[], None] | None = None
         self._url = ""
+        self._failed: HoldtrueError | None = None
 
     def url(self) -> str:
         """A libpq URL whose login may create databases.
@@ -30,8 +31,15 @@ class ScratchServer:
         if named:
             scheme, separator, rest = named.partition("://")
             return f"{scheme.partition('+')[0]}{separator}{rest}"
+        if self._failed is not None:
+            # To start it again for the next incident would take as long, and end the same.
+            raise self._failed
         if not self._url:
-            self._url = self._start()
+            try:
+                self._url = self._start()
+            except HoldtrueError as problem:
+                self._failed = problem
+                raise
         return self._url
 
     def _start(self) -> str:
