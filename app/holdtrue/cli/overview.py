@@ -13,6 +13,7 @@ from holdtrue.cli.reading import open_reading
 from holdtrue.cli.silences import silenced_until
 from holdtrue.cli.terminal import paint, say, say_json, table, visible
 
+_PROBLEMS_SHOWN = 5
 _COLOURS = {"violated": "red", "unknown": "yellow", "holds": "green"}
 
 
@@ -50,7 +51,8 @@ def lines(report: dict[str, Any], *, each: bool = False) -> list[str]:
     """The report for people; ``each`` lists what holds within a sum too."""
     entries = report["entries"]
     if not entries:
-        return ["unknown: no invariant is in force, so nothing was looked at", *lost(report), *proofs(report)]
+        nothing = "unknown: no invariant is in force, so nothing was looked at"
+        return [*unwell(report), nothing, *lost(report), *proofs(report)]
     sums = {one["invariant"]: one for one in report["sums"]}
     shards: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
@@ -74,7 +76,19 @@ def lines(report: dict[str, Any], *, each: bool = False) -> list[str]:
     told = [f"{counts[word]} {word}" for word in _COLOURS if counts[word]]
     over = sum(1 for entry in entries if entry["over_budget"])
     summed_up = " · ".join([*told, *([f"{over} over budget"] if over else [])])
-    return [paint(cells[0], "dim"), *coloured, "", summed_up, *lost(report), *proofs(report)]
+    return [*unwell(report), paint(cells[0], "dim"), *coloured, "", summed_up, *lost(report), *proofs(report)]
+
+
+def unwell(report: dict[str, Any]) -> list[str]:
+    """What is not well with the monitor itself, above all verdicts: they are as old as it says."""
+    monitor = report.get("monitor")  # a service of an older version says nothing of it
+    if monitor is None:
+        return []
+    refused = monitor["refused_reload"]
+    problems = [f"    {visible(one)}" for one in (refused["problems"] if refused is not None else ())]
+    more = [f"    … and {len(problems) - _PROBLEMS_SHOWN} more"] if len(problems) > _PROBLEMS_SHOWN else []
+    said = [paint(f"monitor: {visible(one)}", "red") for one in monitor["sentences"]]
+    return [*said, *problems[:_PROBLEMS_SHOWN], *more, ""] if said else []
 
 
 def lost(report: dict[str, Any]) -> list[str]:

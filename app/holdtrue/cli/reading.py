@@ -265,6 +265,7 @@ class ThroughStore:
             reads.overview(),
             now,
             over_budget=over,
+            instances=reads.instances(),
             silences=silences,
             proofs=self._store.canary.proofs(),
             given_up=reads.given_up(reports.GIVEN_UP_SHOWN_FOR),

@@ -1,6 +1,7 @@
 """the JSON shapes that the API answers and the commands print, built from reads by pure functions"""
 
 from holdtrue.reports.entries import EXIT_PRECEDENCE, costs, exceeded, history, overview, total, verdict
+from holdtrue.reports.monitor import FORGOTTEN_AFTER, SEEN_WITHIN, monitor, refused_reload, running
 from holdtrue.reports.records import (
     GIVEN_UP_SHOWN_FOR,
     Json,
@@ -35,7 +36,9 @@ from holdtrue.reports.waivers import accept, waivers
 
 __all__ = [
     "EXIT_PRECEDENCE",
+    "FORGOTTEN_AFTER",
     "GIVEN_UP_SHOWN_FOR",
+    "SEEN_WITHIN",
     "Json",
     "accept",
     "alert",
@@ -57,11 +60,14 @@ __all__ = [
     "limits",
     "message",
     "moment",
+    "monitor",
     "notifiers",
     "overview",
     "owed",
     "position",
+    "refused_reload",
     "run",
+    "running",
     "sample",
     "seconds",
     "span",

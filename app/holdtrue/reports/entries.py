@@ -25,9 +25,10 @@ from holdtrue.model import (
     fresh_for,
 )
 from holdtrue.reports import records
+from holdtrue.reports.monitor import monitor
 from holdtrue.reports.records import Json, deploy, moment, quiet, run, seconds, span
 from holdtrue.store import DailyCost, OverviewRow, Span
-from holdtrue.store.records import GivenUp
+from holdtrue.store.records import GivenUp, InstanceRow
 
 EXIT_PRECEDENCE = (2, 1, 3, 4)
 """Of several exit codes the first of these that occurs wins; 0 only if there is nothing else."""
@@ -44,6 +45,7 @@ def overview(
     now: datetime,
     *,
     over_budget: Mapping[tuple[str, str], OverBudget],
+    instances: Sequence[InstanceRow],
     silences: Sequence[Silence] = (),
     proofs: Sequence[Proof] = (),
     given_up: GivenUp | None = None,
@@ -54,7 +56,7 @@ def overview(
     either: the code is 3, not 0. ``sums`` has a row for each invariant that is asked of several databases (semantics 6.1);
     a budget that is exceeded is said and changes no code. ``canary`` is what its rounds proved of each notifier, from
     ``proofs``; None where none is declared. It is none of the entries, and changes no code either; neither does what was
-    ``given_up``.
+    ``given_up``. ``monitor`` says of ``instances`` whether any runs, and whether the files are in force.
     """
     known = {(row.standing.invariant, row.standing.database): row for row in rows}
     entries: list[Json] = []
@@ -79,6 +81,7 @@ def overview(
         "now": moment(now),
         "generation": generation,
         "exit_code": next((code for code in EXIT_PRECEDENCE if code in codes), 0 if entries else 3),
+        "monitor": monitor(instances, now),
         "entries": entries,
         "sums": [{"invariant": name, **total(alerting.sum_up(found))} for name, found in sorted(shards.items())],
         "canary": canary(catalog.config.canary if catalog else None, proofs, now),

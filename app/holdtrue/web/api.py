@@ -355,6 +355,7 @@ def _overview(service: WebService) -> Json:
         reads.overview(),
         now,
         over_budget=over,
+        instances=reads.instances(),
         silences=silences,
         proofs=service.store.canary.proofs(),
         given_up=reads.given_up(reports.GIVEN_UP_SHOWN_FOR),

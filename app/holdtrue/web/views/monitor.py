@@ -16,9 +16,7 @@ from holdtrue.web.views.parts import When, when, when_or_none
 
 Well = Literal["well", "warn", "bad"]
 
-SEEN_WITHIN = timedelta(minutes=1)
 OVERDUE_AFTER = timedelta(minutes=1)
-FORGOTTEN_AFTER = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,7 @@ def monitor_health(
 
 def instance_lines(instances: Sequence[InstanceRow], now: datetime) -> tuple[InstanceLine, ...]:
     """The processes seen within the last hour, newest first."""
-    recent = [one for one in instances if now - one.last_seen <= FORGOTTEN_AFTER]
+    recent = [one for one in instances if now - one.last_seen <= reports.FORGOTTEN_AFTER]
     return tuple(_line(one, now) for one in sorted(recent, key=lambda row: row.last_seen, reverse=True))
 
 
@@ -96,7 +94,7 @@ def overdue(rows: Iterable[OverviewRow], now: datetime) -> tuple[OverviewRow, ..
 
 
 def _line(row: InstanceRow, now: datetime) -> InstanceLine:
-    fresh = now - row.last_seen <= SEEN_WITHIN
+    fresh = now - row.last_seen <= reports.SEEN_WITHIN
     refused = row.reload is not None and not row.reload.successful
     well: Well = "bad" if not fresh else "warn" if refused else "well"
     word = "not seen lately" if not fresh else "kept its old catalog" if refused else "running"
@@ -146,7 +144,7 @@ def _proven(catalog: Catalog | None, proofs: Sequence[Proof], now: datetime) -> 
 
 
 def _instances(instances: Sequence[InstanceRow], now: datetime) -> Vital:
-    fresh = [one for one in instances if now - one.last_seen <= SEEN_WITHIN]
+    fresh = reports.running(instances, now)
     newest = max((one.last_seen for one in instances), default=None)
     if not fresh:
         return Vital(
@@ -166,13 +164,8 @@ def _catalog(
 ) -> Vital:
     if catalog is None or generation is None:
         return Vital("Catalog", "bad", "none in force", "nothing is being asked", None, "/catalog")
-    refused = [
-        one.reload
-        for one in instances
-        if one.reload is not None and not one.reload.successful and now - one.last_seen <= FORGOTTEN_AFTER
-    ]
-    if refused:
-        newest = max(refused, key=lambda status: status.at)
+    newest = reports.refused_reload(instances, now)
+    if newest is not None:
         count = len(newest.problems)
         detail = f"{count} problem{'' if count == 1 else 's'}; generation {generation.number} stays in force"
         return Vital("Catalog", "bad", "reload refused", detail, when(newest.at, now), "/catalog#problems")
