@@ -7,8 +7,12 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from holdtrue.model.runs import Row
+
+LACKS_A_ROW: Final = "the seed has no row of it"
+"""What ``Incident.marked`` says of a table that the code under test may look in and find nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from holdtrue.model import DatabaseConfig, Dialect, EvidenceRow, Invariant
 from holdtrue.model.masking import pseudonym
 from holdtrue.model.table_names import bare_name
+from holdtrue.model.tickets import LACKS_A_ROW
 from holdtrue.scaffolding import Assembled, assemble, commits_of, recognise, writers_of
 from holdtrue.store.records import KeptEvidence
 
@@ -111,7 +112,7 @@ def _perhaps_older(kept: Sequence[EvidenceRow], assembled: Assembled) -> tuple[s
     parents = {row.table for row in kept if row.is_parent}
     seeded = {one.table for one in assembled.seed}
     lacking = dict.fromkeys(one.table for one in assembled.observed if one.table in parents - seeded)
-    return tuple(f"{table}: the seed has no row of it; insert it if it was there before the race" for table in lacking)
+    return tuple(f"{table}: {LACKS_A_ROW}; insert it if it was there before the race" for table in lacking)
 
 
 def _stood_in(row: EvidenceRow, hashed: frozenset[str], salt: bytes) -> EvidenceRow:

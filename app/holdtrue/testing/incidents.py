@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from holdtrue.errors import Refused
 from holdtrue.model import Dialect, Incident, TableRows
+from holdtrue.model.tickets import LACKS_A_ROW
 from holdtrue.testing import promises
 from holdtrue.testing.added_columns import with_added_columns
 from holdtrue.testing.barrier_databases import BarrierDatabase
@@ -216,12 +217,7 @@ class FrozenIncident:
         if may_be_idle:
             return
         if error is not None:
-            raise BarrierFailed(
-                Verdict.BOTH_FAILED,
-                f"run_{name.lower()} alone failed with {told(error)}, so there is nothing to race"
-                + of_another_loop([error])
-                + (" (b_may_be_idle=True allows it)" if name == "B" else ""),
-            ) from error
+            raise BarrierFailed(Verdict.BOTH_FAILED, failed_alone(name, error, self.incident.marked)) from error
         if name in played.silent:
             raise BarrierFailed(
                 Verdict.NOT_REACHED,
@@ -265,6 +261,17 @@ class FrozenIncident:
 
         read = inspect_sql(self.incident.sql, Dialect(self.incident.engine)).tables
         return tuple(dict.fromkeys([*(one.table for one in (*self.incident.seed, *self.incident.observed)), *read]))
+
+
+def failed_alone(name: str, error: BaseException, marked: Sequence[str]) -> str:
+    """That a run failed by itself, what became of the other one, and what may help; ``marked`` are the incident's."""
+    other = "run_b was not tried yet" if name == "A" else "run_a did its work; b_may_be_idle=True allows it"
+    lacks = any(LACKS_A_ROW in one for one in marked)
+    return (
+        f"nothing was raced, since run_{name.lower()} alone failed with {told(error)} ({other})"
+        + of_another_loop([error])
+        + ("; the seed may lack a row: see PRE-IMAGE in the test file, and insert it in pre_image(db)" if lacks else "")
+    )
 
 
 def load_incident(
