@@ -44,6 +44,11 @@ class Commit:
         return tuple(row for one in self.writers for row in one.rows)
 
     @property
+    def behind(self) -> frozenset[str]:
+        """The tables of the rows behind the violation that any of them wrote."""
+        return frozenset(table for one in self.writers for table in one.behind)
+
+    @property
     def committed_at(self) -> datetime | None:
         """The time of the commit, where it is known."""
         return next((one.committed_at for one in self.writers if one.committed_at is not None), None)
@@ -88,14 +93,19 @@ def writers_of(written: Sequence[EvidenceRow]) -> tuple[Writer, ...]:
     places: dict[str, int] = {}
     rows: dict[int | None, list[str]] = {}
     when: dict[int | None, datetime | None] = {}
+    behind: dict[int | None, set[str]] = {}
     for row in written:
         place = places[row.table] = places.get(row.table, 0) + 1
         rows.setdefault(row.xid, []).append(f"{row.table} row {place}")
         when[row.xid] = row.committed_at
+        behind.setdefault(row.xid, set()).update([] if row.is_parent else [row.table])
     if set(rows) == {None}:
-        return tuple(Writer(None, None, (name,)) for name in rows[None])
+        return tuple(
+            Writer(None, None, (name,), frozenset() if row.is_parent else frozenset({row.table}))
+            for row, name in zip(written, rows[None], strict=True)
+        )
     ordered = sorted(rows, key=lambda xid: -1 if xid is None else xid)
-    return tuple(Writer(xid, when[xid], tuple(rows[xid])) for xid in ordered)
+    return tuple(Writer(xid, when[xid], tuple(rows[xid]), frozenset(behind[xid])) for xid in ordered)
 
 
 def _known(group: Sequence[Writer], traces: Traces) -> OneCommit | None:

@@ -11,11 +11,15 @@ from holdtrue.model.traces import UNTRACED
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A transaction that wrote rows in the window; ``rows`` names them by table and number in ``observed``."""
+    """A transaction that wrote rows in the window; ``rows`` names them by table and number in ``observed``.
+
+    ``behind`` are the tables of those that are no mere parents: the rows behind the violation.
+    """
 
     xid: int | None
     committed_at: datetime | None
     rows: tuple[str, ...]
+    behind: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

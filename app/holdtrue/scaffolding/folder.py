@@ -9,6 +9,7 @@ from holdtrue.scaffolding import forensics
 from holdtrue.scaffolding.assembly import BY_TRANSACTION
 from holdtrue.scaffolding.commits import Commit, commits_of
 from holdtrue.scaffolding.contexts import TicketContext
+from holdtrue.scaffolding.pairs import pair_of
 from holdtrue.scaffolding.texts import fenced, in_docstring, in_markdown, in_sql_comment, is_dotted
 
 _TEST = '''"""Barrier test for incident {id}.
@@ -66,7 +67,8 @@ def render(incident: Incident, context: TicketContext) -> dict[str, str]:
 
 
 def _test(incident: Incident, context: TicketContext) -> str:
-    wrote = [_wrote(one) for one in commits_of(context.writers, context.traces)] or ["the rows in observed"]
+    commits = commits_of(context.writers, context.traces)
+    wrote = [_wrote(one) for one in pair_of(commits, context.traces)] or ["the rows in observed"]
     suggestion = ""
     if is_dotted(context.operation):
         module, _, function = context.operation.partition(":")
@@ -137,6 +139,22 @@ def _lost(child: str, parent: str) -> str:
 def _wrote(commit: Commit) -> str:
     rows = ", ".join(commit.rows)
     return f"{rows} ({commit.said})" if commit.said else rows
+
+
+def _writers(context: TicketContext) -> str:
+    """All of them, where the two runs cannot stand for each; nothing where they do."""
+    commits = commits_of(context.writers, context.traces)
+    if len(commits) <= 2 or not any(one.xids for one in commits):
+        return ""
+    pair = pair_of(commits, context.traces)
+    lines = "".join(
+        f"- {in_markdown(_wrote(one))}{': `run_' + 'ab'[pair.index(one)] + '`' if one in pair else ''}\n"
+        for one in commits
+    )
+    return (
+        f"## Writers\n\n{len(commits)} transactions wrote in the window. Which two raced is a guess: those that wrote rows"
+        f" behind the violation, of one table if two did. Wire others if you know better:\n\n{lines}\n"
+    )
 
 
 def _savepoints(context: TicketContext) -> str:
@@ -229,7 +247,7 @@ A PostgreSQL server comes from `HOLDTRUE_BARRIER_URL` (a login that may create d
 
 {in_markdown(at_export(context))}
 
-{_savepoints(context)}{_times(context)}## Guesses
+{_writers(context)}{_savepoints(context)}{_times(context)}## Guesses
 
 {guesses or f"None: {sure}." + chr(10)}
 ## Stand-ins
