@@ -162,3 +162,19 @@ def test_a_known_operation_is_suggested_where_it_is_to_be_called() -> None:
     files = render(incident(), context(operation="payments.refunds:issue_refund"))
     assert "# for example: from payments.refunds import issue_refund" in files["test_incident_one_7.py"]
     assert files["test_incident_one_7.py"].count("NotWired(") == 2
+
+
+def test_the_line_that_runs_a_ticket_finds_code_that_is_not_installed(tmp_path: Path) -> None:
+    """The manual's own line, in a repository whose package nobody installed."""
+    manual = render(incident(), context())["README.md"]
+    line = manual.partition("3. `")[2].partition("`")[0].split()
+    assert line == ["python", "-m", "pytest", "tests/incidents/one_7"]
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    (tmp_path / "own_refunds.py").write_text("REFUNDED = True\n", encoding="utf-8")
+    folder = tmp_path / "tests" / "incidents" / "one_7"
+    folder.mkdir(parents=True)
+    (folder / "test_it.py").write_text(
+        "from own_refunds import REFUNDED\n\ndef test_it():\n    assert REFUNDED\n", encoding="utf-8"
+    )
+    done = run_pytest(*line[3:], folder=tmp_path)
+    assert done.returncode == 0, done.stdout

@@ -238,7 +238,8 @@ def _readme(incident: Incident, context: TicketContext) -> str:
 2. In `test_incident_{incident.id}.py`: `run_a` and `run_b` each get one call into the code that wrote the rows. Both are
    given `db`; `db.url` is the SQLAlchemy URL to use, `db.engine` an engine for it.
    Both may be coroutine functions, for which there is `db.async_engine`.
-3. `pytest {"tests/incidents/" + incident.id}`. It must fail before the fix and pass after it.
+3. `python -m pytest {"tests/incidents/" + incident.id}`, at the root of your repository. It must fail before the fix and
+   pass after it. `pytest` alone finds no code that is not installed, unless its settings say `pythonpath = .`.
 
 A PostgreSQL server comes from `HOLDTRUE_BARRIER_URL` (a login that may create databases), else one is started from
 `holdtrue[postgres]`. An incident from {incident.engine} is replayed on {incident.engine} only.
