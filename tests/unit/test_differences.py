@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdtrue.databases import Examined
 from holdtrue.inspection import Answered, Side, changes, difference
 from holdtrue.ledger import Tally
-from holdtrue.model import Column, Outcome, Policy, Position, Returns, Settle
+from holdtrue.model import Column, Outcome, Place, Policy, Position, Returns, Settle
 from servers.invariants import HASHER, invariant
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
@@ -114,3 +114,11 @@ def test_changes_tell_what_decides_from_what_does_not() -> None:
         "databases": ("", "shard-*", True),
     }
     assert changes(RULE, RULE) == ()
+
+
+def test_what_is_made_of_a_text_and_not_written_is_no_change_of_its_own() -> None:
+    """It would be said to decide nothing, beside a text that decides what counts."""
+    made = replace(
+        RULE, sql="SELECT id FROM b", definition="d2", meaning="m2", tables=("b",), place=Place("a.yaml", 9, 1)
+    )
+    assert [(one.name, one.decides) for one in changes(RULE, made)] == [("sql", True)]

@@ -25,7 +25,7 @@ from holdtrue.model import (
 
 _TEXTS: Final = ("sql", "population", "rows_sql")
 _NOT_SHOWN: Final = frozenset(
-    {"name", "definition", "place", "tables", "databases", "examples", "inspected", "renamed_from"}
+    {"name", "definition", "meaning", "place", "tables", "databases", "examples", "inspected", "renamed_from"}
 )
 _DECIDES: Final = frozenset(
     {
