@@ -201,7 +201,7 @@ def test_init_makes_a_secret_that_only_its_owner_can_read_and_git_does_not_keep(
     name, _, secret = env.read_text().splitlines()[-1].partition("=")
     assert name == "HOLDTRUE_LEDGER_SECRET"
     assert len(secret) >= 40
-    assert ".env" in (tmp_path / ".gitignore").read_text().splitlines()
+    assert {".env", ".venv/"} <= set((tmp_path / ".gitignore").read_text().splitlines())
 
 
 def test_init_overwrites_nothing_and_then_writes_nothing(holdtrue: Callable[..., Answer], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from holdtrue.cli.terminal import complain, say, visible
 
 _SECRET = "HOLDTRUE_LEDGER_SECRET"  # noqa: S105  the variable's name
 _FILES = ("holdtrue.yaml", "invariants/first.yaml", "schema.sql")
-_IGNORED = (".env", "holdtrue.db*", "app.db*")
+_IGNORED = (".env", ".venv/", "holdtrue.db*", "app.db*")
 
 
 def register(app: typer.Typer) -> None:
