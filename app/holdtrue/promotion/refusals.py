@@ -11,7 +11,7 @@ from holdtrue.errors import PromotionRefused
 from holdtrue.model import Invariant, Returns
 from holdtrue.store.records import AlertDetail, KeptEvidence
 
-_IN_FORCE: Final = "the catalog in force must have it (reload: SIGHUP or POST /-/reload)"
+_IN_FORCE: Final = "the catalog in force must have it (reload: SIGHUP or POST /-/reload, with the token or its Origin)"
 NEXT: Final = "the next new violation, of another key or in another alert, is kept as it is"
 
 
