@@ -92,6 +92,11 @@ def _texts_of(config_path: Path, against: str | None, current: str) -> _Texts:
         return _from_git(config_path, against or "HEAD", current)
     if path.is_dir():
         path = path / "holdtrue.yaml"
+        if not path.exists():
+            raise Refused(
+                f"the folder {against} has no holdtrue.yaml",
+                remedy="--against a revision, another folder, or a file of invariants",
+            )
     if path.name in (CONFIG, config_path.name):
         texts = read_texts(path, allow_empty=True)
         return _Texts(str(against), {name: text for name, text in texts.items() if name != CONFIG}, texts.get(CONFIG))
