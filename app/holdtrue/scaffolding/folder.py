@@ -224,6 +224,8 @@ def _readme(incident: Incident, context: TicketContext) -> str:
 ## Wire it
 
 1. Once for all incidents, in `tests/conftest.py`: a fixture `barrier_schema` that says how your migrations build a database.
+   Have you incidents of several databases? Then it looks at `request.module.INCIDENT.database`, or each database has a folder
+   with a `conftest.py` of its own.
 
    ```python
    import pytest

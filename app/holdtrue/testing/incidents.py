@@ -40,6 +40,11 @@ class FrozenIncident:
         """The engine of the incident: it is replayed on no other."""
         return self.incident.engine
 
+    @property
+    def database(self) -> str:
+        """The database that it is from, as the catalog names it: a ``barrier_schema`` for several asks."""
+        return self.incident.database
+
     def check(
         self,
         run_a: Run,
