@@ -119,7 +119,7 @@ def test_each_attempt_updates_the_one_row_and_moves_health_at_once(attempting: A
         assert house.claim() == ()
     assert tokens == sorted(set(tokens))
     assert attempting.rows() == [(0, "held", 3)]
-    assert attempting.points() == [(0, "held", 1)]
+    assert attempting.points() == [(3, "held", 1)]  # nobody knew before the attempt that could look
     assert house.store.reads.overview()[0].next_due == NOON + EVERY
     attempting.agree()
 
@@ -153,11 +153,11 @@ def test_a_newer_due_time_that_has_passed_ends_the_attempts_and_nothing_is_recor
     skipped = [(15, "skipped", 1)] if missed else []
     assert attempting.rows() == [(0, "errored", 1), *skipped, (newest, "held", 1)]
     gap = [(15, "skipped", missed)] if missed else []
-    assert attempting.points() == [(0, "errored", 1), *gap, (newest, "held", 1)]
+    assert attempting.points() == [(0, "errored", 1), *gap, (minutes, "held", 1)]
     assert attempting.costs() == (2, 1)
     attempting.at(newest + 15)
     attempting.run(Outcome.HELD)
-    assert attempting.points()[-1] == (newest, "held", 2)
+    assert attempting.points()[-1] == (minutes, "held", 2)
 
 
 def test_a_due_time_given_up_lengthens_the_span_of_those_that_failed_before_it(attempting: Attempting) -> None:
@@ -317,8 +317,8 @@ def test_a_rule_that_comes_back_after_the_clock_was_set_back_doubles_no_due_time
     attempting.agree()
 
 
-def test_a_run_asked_for_between_two_attempts_is_a_row_and_a_point_of_its_own(attempting: Attempting) -> None:
-    """Semantics 2.4, 11.1: and the newest span stays the newest."""
+def test_a_run_asked_for_between_two_attempts_is_a_row_of_its_own(attempting: Attempting) -> None:
+    """Semantics 2.4, 8.2, 11.1: and nothing is known before the first of them that looked."""
     house = attempting.house
     house.install(entry())
     attempting.run(Outcome.ERRORED)
@@ -332,7 +332,7 @@ def test_a_run_asked_for_between_two_attempts_is_a_row_and_a_point_of_its_own(at
     attempting.at(15)
     attempting.run(Outcome.HELD)
     assert attempting.rows() == [(0, "held", 2), (0.5, "held", 1), (15, "held", 1)]
-    assert attempting.points() == [(0, "held", 1), (0.5, "held", 2)]
+    assert attempting.points() == [(0.5, "held", 3)]  # by when they looked: the second attempt came after it
     attempting.agree()
 
 

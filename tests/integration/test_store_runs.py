@@ -290,6 +290,49 @@ def test_due_times_nobody_was_there_for_are_one_skipped_span(house: House) -> No
     assert house.store.reads.overview()[0].next_due == NOON + 6 * EVERY
 
 
+def test_a_span_begins_where_its_run_looked_and_not_where_it_was_due(house: House) -> None:
+    """semantics 0, 8.2: a daily rule that came into the catalog at 13:06 held nothing at noon."""
+    house.install(entry())
+    house.clock.now = NOON + timedelta(minutes=66)
+    house.due(Outcome.HELD)
+    (span,) = house.store.reads.spans("rule", DATABASE, NOON, NOON + 9 * EVERY)
+    assert (span.first_at, span.last_at) == (house.clock.now, house.clock.now)
+    (run,) = house.store.reads.runs("rule")
+    assert (run.due_at, run.started_at, run.looked_at) == (NOON, house.clock.now, house.clock.now)
+    house.clock.forward(EVERY)
+    house.due(Outcome.HELD)
+    (longer,) = house.store.reads.spans("rule", DATABASE, NOON, NOON + 9 * EVERY)
+    assert (longer.runs, longer.first_at, longer.last_at) == (2, span.first_at, house.clock.now)
+
+
+def test_a_run_that_came_when_the_one_before_it_was_no_longer_fresh_begins_a_span(house: House) -> None:
+    """semantics 0, 6, 8.2: one due time, made much too late, is no missed one, and nobody looked all the same."""
+    house.install(entry())
+    house.due(Outcome.HELD)
+    house.clock.now = NOON + 3 * EVERY
+    house.due(Outcome.HELD)
+    spans = house.store.reads.spans("rule", DATABASE, NOON, NOON + 9 * EVERY)
+    assert [(one.outcome, one.runs, one.first_at, one.last_at) for one in spans] == [
+        (Outcome.HELD, 1, NOON, NOON),
+        (Outcome.HELD, 1, NOON + 3 * EVERY, NOON + 3 * EVERY),
+    ]
+
+
+def test_what_was_caught_up_is_known_from_its_look_and_what_was_missed_ends_before_its_due_time(house: House) -> None:
+    """semantics 2.5, 8.2: between the due time that was run late and its look nobody looked."""
+    house.install(entry())
+    house.due(Outcome.HELD)
+    house.clock.now = NOON + 5 * EVERY + timedelta(minutes=9)
+    (claim,) = house.claim()
+    newest = replace(claim, due_at=NOON + 5 * EVERY, missed=4, missed_from=claim.due_at)
+    skipped = house.run(claim, Outcome.SKIPPED, missed=4)
+    house.save(house.finished(newest, Outcome.HELD, skipped=skipped))
+    _, missed, caught_up = house.store.reads.spans("rule", DATABASE, NOON, NOON + 9 * EVERY)
+    assert (missed.outcome, missed.first_at) == (Outcome.SKIPPED, NOON + EVERY)
+    assert missed.last_at < NOON + 5 * EVERY
+    assert caught_up.first_at == house.clock.now
+
+
 def test_an_outage_that_ends_in_an_error_is_recorded_once(house: House) -> None:
     """semantics 2.4 and 2.5: the retry of the newest due time does not record the missed ones again."""
     house.install(entry())

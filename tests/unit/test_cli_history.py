@@ -52,6 +52,16 @@ def test_a_run_that_could_not_look_is_no_bar() -> None:
     assert draw(span(0, 3.9), span(4, 6.9, outcome="errored"), span(7, 10)) == "▁▁▁▁???▁▁▁"
 
 
+def test_what_nobody_ran_is_blank_and_not_a_run_that_could_not_look() -> None:
+    """Semantics 0, 2.5: a service that was stopped did not try."""
+    assert draw(span(0, 1.9), span(2, 6.9, outcome="skipped"), span(7, 10)) == "▁▁     ▁▁▁"
+
+
+def test_a_look_is_drawn_although_what_was_missed_reaches_before_it() -> None:
+    """A run that waited for its place looked after the next due time, which was missed then."""
+    assert draw(span(0, 3.5), span(2.5, 2.5, outcome="skipped"), span(8, 10)) == "▁▁▁▁    ▁▁"
+
+
 def test_the_worst_of_a_part_is_drawn() -> None:
     assert draw(span(0, 3.2), span(3.3, 3.4, 5), span(3.5, 10))[3] == "█"
     assert draw(span(0, 3.2), span(3.3, 3.4, outcome="errored"), span(3.5, 10))[3] == "?"
@@ -121,6 +131,7 @@ def test_a_run_outside_the_schedule_or_not_the_first_attempt_says_so() -> None:
     """Semantics 2.4, 5.2, 11.1."""
     run = {
         "due_at": NOW.isoformat(),
+        "started_at": NOW.isoformat(),
         "outcome": "held",
         "counted": 0,
         "complete": True,
@@ -134,9 +145,31 @@ def test_a_run_outside_the_schedule_or_not_the_first_attempt_says_so() -> None:
     report["over_budget"] = None
     more = [run, {**run, "attempt": 3}, {**run, "kind": "confirming"}, {**run, "kind": "asked", "attempt": 2}]
     said = [line.split("  ") for line in lines({**report, "fresh_seconds": 60, "runs": more})[-4:]]
-    assert [[cell.strip() for cell in line if cell.strip()][1] for line in said] == [
+    assert [[cell.strip() for cell in line if cell.strip()][2] for line in said] == [
         "held",
         "held (attempt 3)",
         "held (confirming)",
         "held (asked, attempt 2)",
     ]
+
+
+def test_a_run_shows_when_it_looked_beside_when_it_was_due() -> None:
+    """Semantics 0: a run that was made late says so, and one that nobody made began at no time."""
+    run = {
+        "due_at": (NOW - timedelta(hours=13)).isoformat(),
+        "started_at": NOW.isoformat(),
+        "outcome": "held",
+        "counted": 0,
+        "complete": True,
+        "seconds": 0.1,
+        "position": None,
+        "failure": None,
+        "kind": "scheduled",
+        "attempt": 1,
+    }
+    report = {"invariant": "rule", "database": "shop", "since": SINCE.isoformat(), "now": NOW.isoformat(), "spans": []}
+    more = {"over_budget": None, "fresh_seconds": 60, "runs": [run, {**run, "outcome": "skipped", "seconds": 0.0}]}
+    headings, late, missed = [line.split() for line in lines({**report, **more})[-3:]]
+    assert headings[:5] == ["NEWEST", "RUNS", "DUE", "STARTED", "OUTCOME"]
+    assert late[:3] == [run["due_at"], run["started_at"], "held"]
+    assert missed[:2] == [run["due_at"], "skipped"]

@@ -138,14 +138,17 @@ def sparkline(
     """One character for each equal part of the time, the worst that was known in it.
 
     A span is known until the next one begins, but no longer than ``fresh`` after its last run: what nobody looked at is
-    blank, and never the lowest bar.
+    blank, and never the lowest bar. Nobody looked at what was skipped: it is not what a run tried to see and could not.
     """
     pieces = []
     for number, one in enumerate(spans):
-        first, last = _read(one["first_at"]), _read(one["last_at"]) + fresh
+        if one["outcome"] == "skipped":
+            continue
+        first, last = _read(one["first_at"]), _read(one["last_at"])
         following = _read(spans[number + 1]["first_at"]) if number + 1 < len(spans) else until
         good = one["outcome"] in ("held", "violated")
-        pieces.append((first, min(last, following), one["highest"] if good else None))
+        # A run that waited for its place looked after a due time that was missed meanwhile, and is known all the same.
+        pieces.append((first, max(last, min(last + fresh, following)), one["highest"] if good else None))
     highest = max((count for _first, _last, count in pieces if count is not None), default=0)
     step = (until - since) / width
     return "".join(
@@ -185,6 +188,7 @@ def _runs(runs: Sequence[dict[str, Any]]) -> list[str]:
     rows = [
         (
             one["due_at"],
+            one["started_at"] if one["outcome"] != "skipped" else "",
             _outcome(one),
             _count(one) if one["outcome"] in ("held", "violated") else "",
             show_duration(timedelta(seconds=one["seconds"])),
@@ -193,7 +197,7 @@ def _runs(runs: Sequence[dict[str, Any]]) -> list[str]:
         )
         for one in runs
     ]
-    return table(rows, headings=("NEWEST RUNS DUE", "OUTCOME", "COUNT", "TOOK", "REPLICA", "REASON"))
+    return table(rows, headings=("NEWEST RUNS DUE", "STARTED", "OUTCOME", "COUNT", "TOOK", "REPLICA", "REASON"))
 
 
 def _outcome(one: dict[str, Any]) -> str:

@@ -303,6 +303,11 @@ class Run:
         """Whether it really looked: held or violated."""
         return self.outcome in (Outcome.HELD, Outcome.VIOLATED)
 
+    @property
+    def looked_at(self) -> datetime:
+        """From when on it speaks: a run made late says nothing of the time since it was due (semantics 8.2)."""
+        return max(self.due_at, self.started_at)
+
     def show_count(self) -> str:
         """The count as people read it, with "at least" where it was cut short."""
         return f"{self.counted}" if self.complete else f"at least {self.counted}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from holdtrue.model import Confirmation, Outcome, Run, Standing
+from holdtrue.model import Confirmation, Outcome, Run, Standing, fresh_for
 from holdtrue.store import rows
 from holdtrue.store.among import among
 from holdtrue.store.bulk import insert_many, number_many, update_many, upsert_many
@@ -45,12 +45,19 @@ class _Point:
     run_id: int
     run: Run
     known: Row[Any]
+    tried_at: datetime | None
     joins: bool = True
+
+    @property
+    def first_at(self) -> datetime:
+        """When it looked; where no attempt could, when the first of them had tried."""
+        looked = self.run.looked_at
+        return looked if self.run.good or self.tried_at is None else min(looked, max(self.run.due_at, self.tried_at))
 
     @property
     def is_late(self) -> bool:
         """Whether a later run is in a span already: one was asked for between two attempts at this due time."""
-        return self.known.span_id is not None and self.run.due_at < self.known.span_last_at
+        return self.known.span_id is not None and self.first_at < self.known.span_last_at
 
     @property
     def is_neighbour(self) -> bool:
@@ -78,12 +85,24 @@ def write_spans(connection: Connection, live: Sequence[Live]) -> None:
         else:
             finished.append(one)
     points = [
-        _Point(one.entry.id, one.run_id, one.finished.run, one.known, joins=one.finished.skipped is None)
+        _Point(one.entry.id, one.run_id, one.finished.run, one.known, one.finished.claim.tried_at, joins=_follows(one))
         for one in finished
     ]
     newest = _write_points(connection, points)
     for one in finished:
         one.span_id = newest[one.entry.id]
+
+
+def _follows(one: Live) -> bool:
+    """Whether somebody looked all the time between the span before it and this run.
+
+    One due time that was run much too late is no missed one, and yet a span over it would be green where nobody looked.
+    """
+    if one.finished.skipped is not None or one.known.span_id is None:
+        return False
+    invariant = one.finished.invariant
+    known_for = fresh_for(invariant.schedule, invariant.timeout)
+    return bool(one.finished.run.looked_at <= one.known.span_last_at + known_for)
 
 
 def give_up_due_times(connection: Connection, abandoned: Sequence[Row[Any]]) -> dict[int, datetime]:
@@ -105,7 +124,7 @@ def give_up_due_times(connection: Connection, abandoned: Sequence[Row[Any]]) -> 
     )
     known = known_of(connection, sorted(by_entry))
     points = [
-        _Point(row.entry_id, row.id, rows.run_of(row), known[row.entry_id])
+        _Point(row.entry_id, row.id, rows.run_of(row), known[row.entry_id], by_entry[row.entry_id].tried_at)
         for row in found
         if row.due_at == by_entry[row.entry_id].next_due
     ]
@@ -139,7 +158,7 @@ def _write_points(connection: Connection, points: Sequence[_Point]) -> dict[int,
             longer.append(
                 {
                     "id": one.known.span_id,
-                    "last_at": one.run.due_at,
+                    "last_at": one.run.looked_at,
                     "last_run": one.run_id,
                     "runs": one.known.span_runs + 1,
                 }
@@ -150,7 +169,7 @@ def _write_points(connection: Connection, points: Sequence[_Point]) -> dict[int,
     numbers = number_many(
         connection,
         spans,
-        [_span(one.entry_id, one.run, one.run_id, one.run.due_at, count=1) for one in begun],
+        [_span(one.entry_id, one.run, one.run_id, one.first_at, one.run.looked_at, count=1) for one in begun],
         "entry_id",
     )
     for one in begun:
@@ -172,6 +191,7 @@ def _write_skipped(connection: Connection, live: Sequence[Live]) -> None:
                 one.entry.id,
                 skipped,
                 numbers[one.entry.id,],
+                skipped.due_at,
                 # It ends just before the due time that was run again.
                 max(skipped.due_at, one.finished.run.due_at - _TICK),
                 count=max(1, skipped.missed),
@@ -181,10 +201,10 @@ def _write_skipped(connection: Connection, live: Sequence[Live]) -> None:
     )
 
 
-def _span(entry_id: int, run: Run, run_id: int, last_at: datetime, *, count: int) -> Values:
+def _span(entry_id: int, run: Run, run_id: int, first_at: datetime, last_at: datetime, *, count: int) -> Values:
     return {
         "entry_id": entry_id,
-        "first_at": run.due_at,
+        "first_at": first_at,
         "last_at": last_at,
         "outcome": run.outcome.value,
         "counted": run.counted,

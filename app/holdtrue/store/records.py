@@ -135,7 +135,10 @@ class OverviewRow:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Neighbouring runs equal in outcome, counted, definition and completeness (semantics 8.2)."""
+    """Neighbouring runs equal in outcome, counted, definition and completeness (semantics 8.2).
+
+    ``first_at`` and ``last_at`` are when its runs looked, not when they were due; of a skipped span they are due times.
+    """
 
     invariant: str
     database: str

@@ -70,9 +70,10 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """One run of the table."""
+    """One run of the table; ``started`` is None where nobody ran it."""
 
     due: When
+    started: When | None
     tone: Tone
     outcome: str
     count: str
@@ -240,6 +241,7 @@ def run_line(run: Run, now: datetime) -> RunLine:
     known = run.good
     return RunLine(
         due=when(run.due_at, now),
+        started=when(run.started_at, now) if run.outcome is not Outcome.SKIPPED else None,
         tone=_OUTCOME_TONES[run.outcome],
         outcome=run.outcome.value,
         count=_count_of(run),
@@ -283,7 +285,7 @@ def sample_table(run: Run | None, now: datetime) -> SampleTable | None:
         sample.columns,
         sample.masked,
         tuple(zip(novelties, sample.rows, strict=True)),
-        f"{shown} violating {'row' if run.counted == 1 else 'rows'}{others}, as of {when(run.due_at, now).absolute}",
+        f"{shown} violating {'row' if run.counted == 1 else 'rows'}{others}, as of {when(run.looked_at, now).absolute}",
     )
 
 
