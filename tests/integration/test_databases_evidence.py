@@ -236,6 +236,34 @@ def test_a_failure_is_recorded_and_changes_no_outcome(
     assert refunds.value("SELECT count(*) FROM refunds") == 2
 
 
+def test_a_table_that_may_not_be_read_is_named_with_its_grant(refunds: FreshDatabase) -> None:
+    """Semantics 9.1: a parent, which no text names; the name of a table is no value of a row."""
+    login, parent = f"reader_{refunds.name}", '"Disputing"'
+    refunds.execute(
+        [
+            "INSERT INTO refunds(dispute_id, state, amount) VALUES ('dsp_1', 'settled', 6)",
+            f"ALTER TABLE disputes RENAME TO {parent}",
+            f"CREATE ROLE {login} LOGIN PASSWORD 'x'",
+            f"GRANT pg_monitor TO {login}",
+            f"GRANT SELECT ON refunds TO {login}",
+        ]
+    )
+    databases = Databases(environ={})
+    databases.configure([postgres_config(refunds.replica.url(refunds.name, login, "x"))])
+    try:
+        (evidence,) = taken(databases, rule())
+        assert evidence.incomplete == (
+            "permission denied: the login may not read all of Disputing, a foreign-key parent"
+            ' (GRANT SELECT ON "public"."Disputing" to it)'
+        )
+        refunds.execute(f"GRANT SELECT ON {parent}, customers TO {login}")
+        (evidence,) = taken(databases, rule())
+        assert evidence.incomplete == ""
+    finally:
+        databases.close()
+        refunds.execute([f"DROP OWNED BY {login}", f"DROP ROLE {login}"])
+
+
 def test_evidence_is_taken_for_at_most_twenty_unseen_keys(
     databases: Databases, postgres_database: FreshDatabase
 ) -> None:

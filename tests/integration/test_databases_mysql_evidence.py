@@ -94,6 +94,26 @@ def test_what_is_missing_is_said_and_changes_nothing(databases: Databases, base:
     assert says in taken(databases, rule(base_rows=(base,))).incomplete
 
 
+def test_a_parent_that_may_not_be_read_is_named_with_its_grant(
+    databases: Databases, mariadb_database: FreshMariadb
+) -> None:
+    """Semantics 9.1."""
+    shop = mariadb_database
+    rights = [f"GRANT SELECT ON `{shop.name}`.refunds", "GRANT SLAVE MONITOR ON *.*"]
+    shop.execute(
+        [f"CREATE USER '{shop.name}'@'%' IDENTIFIED BY 'x'", *(f"{one} TO '{shop.name}'@'%'" for one in rights)]
+    )
+    databases.configure([mysql_config(shop.replica.url(shop.name, shop.name, "x"))])
+    try:
+        assert taken(databases, rule()).incomplete == (
+            "permission denied: the login may not read all of disputes, a foreign-key parent"
+            " (GRANT SELECT ON `disputes` to it)"
+        )
+    finally:
+        databases.close()
+        shop.execute(f"DROP USER '{shop.name}'@'%'")
+
+
 def test_bytes_find_their_rows_and_other_databases_can_be_named(
     databases: Databases, mariadb_database: FreshMariadb
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from holdtrue import promotion, reports
 from holdtrue.cli.promoting import Asked, PromotingByService
+from holdtrue.databases.taking import no_right
 from holdtrue.errors import NotTried, PromotionRefused, Refused
 from holdtrue.model import Dialect, Incident, Ticket, Tried
 from holdtrue.promotion.drafts import Draft
@@ -179,6 +180,10 @@ def test_a_violation_that_was_kept_without_a_schema_hides_none_that_can_be_tried
     assert make(bare, bare, whole).tried is Tried.HERE
     with pytest.raises(NotTried, match="no schema was kept"):
         make(bare, to_try=True)
+    forbidden = replace(bare, evidence=replace(bare.evidence, incomplete=no_right("disputes", "disputes", parent=True)))
+    with pytest.raises(NotTried, match="may not read all of disputes, a foreign-key parent") as found:
+        make(forbidden)
+    assert "give the login SELECT on the tables of base_rows and on their foreign-key parents" in found.value.remedy
     assert make(bare, untried=True).tried is Tried.UNTRIED
     monkeypatch.setattr("holdtrue.rehearsal.incidents.on_sqlite", _no_place)
     for wanted in ({"untried": True}, {"to_try": True}):

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Final, Protocol
 
 from holdtrue.databases.looks import Mask
-from holdtrue.databases.taking import DEPTH_LIMIT, ROWS_LIMIT, SECONDS_LIMIT, Taking
+from holdtrue.databases.taking import DEPTH_LIMIT, ROWS_LIMIT, SECONDS_LIMIT, Taking, no_right
 from holdtrue.model import BaseRows, Column, Evidence, EvidenceRow, Position, Row
 
 _MANY: Final = 10_000
@@ -90,6 +90,7 @@ def take_evidence(
         try:
             asking.limit(timedelta(seconds=SECONDS_LIMIT))
             _follow(taken, columns, row, base_rows)
+            taken.forbidden = ""
             for name in reads:
                 table = _find(taken, name)
                 if table is not None:
@@ -139,7 +140,8 @@ def _parents(taken: _Taken, level: list[tuple[_Table, Row]]) -> list[tuple[_Tabl
             asked.add((foreign, key))
             parent = _find(taken, foreign.parent)
             if parent is None:
-                taken.missing.append("a parent table may not be read")
+                reference = ".".join(quote(one) for one in foreign.parent.split("."))
+                taken.missing.append(no_right(foreign.parent, reference, parent=True))
                 continue
             wanted = list(zip(foreign.parent_columns, key, strict=True))
             before = taken.matched
@@ -152,6 +154,7 @@ def _parents(taken: _Taken, level: list[tuple[_Table, Row]]) -> list[tuple[_Tabl
 def _rows(taken: _Taken, table: _Table, wanted: Sequence[tuple[str, str | None]], *, parent: bool) -> list[Row]:
     """The rows with these values that were not taken yet: raw, to be followed; masked, they are in ``taken``."""
     taken.tables[table.reference] = table
+    taken.reads(table.shown, table.reference, parent=parent)
     types = dict(zip(table.columns, table.types, strict=True))
     condition = " AND ".join(
         f"{quote(name)} IS NULL" if value is None else f"{quote(name)} = {literal(value, types[name])}"
@@ -236,6 +239,7 @@ def _describe(taken: _Taken) -> tuple[str, tuple[str, ...]]:
     left_out: list[str] = []
     # Parents first, so that it can be loaded.
     for table in reversed(taken.tables.values()):
+        taken.reads(table.shown, table.reference, parent=False)
         _, text, *_ = taken.query(f"SHOW CREATE TABLE {table.reference}", 1)[0]
         made.append(without_counter(str(text)) + ";")
         triggers = (

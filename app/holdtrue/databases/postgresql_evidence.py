@@ -64,6 +64,7 @@ def take_evidence(
         try:
             with asking.savepoint(timedelta(seconds=SECONDS_LIMIT)):
                 _follow(taken, columns, row, base_rows)
+                taken.forbidden = ""
                 for name in reads:
                     table = find_table(asking, name, taken.left)
                     if table is not None:
@@ -135,6 +136,7 @@ def _parents(taken: _Taken, level: list[tuple[Table, Row]]) -> list[tuple[Table,
 def _rows(taken: _Taken, table: Table, names: tuple[str, ...], keys: Sequence[Row], *, parent: bool) -> list[Row]:
     """The rows of ``table`` with these keys that were not taken yet: raw, to be followed; masked, they are in ``taken``."""
     taken.tables[table.oid] = table
+    taken.reads(table.name, table.reference, parent=parent)
     if taken.full:
         taken.missing.append(f"more than {ROWS_LIMIT} rows")
         return []

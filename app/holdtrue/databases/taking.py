@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 from holdtrue.databases.looks import Mask
-from holdtrue.model import BaseRows, Column, Evidence, EvidenceRow, Failure, Position, Row
+from holdtrue.model import BaseRows, Column, Evidence, EvidenceRow, Failure, FailureReason, Position, Row
 
 ROWS_LIMIT: Final = 200
 DEPTH_LIMIT: Final = 8
@@ -30,6 +30,8 @@ class Taking:
     masked: set[str] = field(default_factory=set)
     missing: list[str] = field(default_factory=list)
     matched: int = 0
+    forbidden: str = ""
+    """What it means if the server forbids what is being read; empty while no table is."""
 
     @property
     def left(self) -> timedelta:
@@ -49,6 +51,10 @@ class Taking:
             del self.kept[known]
             self.kept[known] = replace(row, is_parent=True)
         return row is not None
+
+    def reads(self, table: str, reference: str, *, parent: bool) -> None:
+        """Note which table is read from now on; ``reference`` is its name as SQL takes it."""
+        self.forbidden = no_right(table, reference, parent=parent)
 
     def lacks_parent(self, child: str, parent: str) -> None:
         """Note that a row refers to one that is gone."""
@@ -77,6 +83,8 @@ class Taking:
         """Note why the taking ended early, in our own words."""
         failure = getattr(problem, "failure", None)
         known = failure.sentence if isinstance(failure, Failure) else f"an unexpected {type(problem).__name__}"
+        if isinstance(failure, Failure) and failure.reason is FailureReason.FORBIDDEN and self.forbidden:
+            known = self.forbidden
         self.missing.append(known)
 
     def evidence(
@@ -104,3 +112,9 @@ class Taking:
             pseudonymised=tuple(sorted(self.masked)),
             incomplete="; ".join(dict.fromkeys(self.missing)),
         )
+
+
+def no_right(table: str, reference: str, *, parent: bool) -> str:
+    """Which table the login may not read, and what to grant: the text may not name it, for a key leads to parents."""
+    what = f"{table}, a foreign-key parent" if parent else table
+    return f"permission denied: the login may not read all of {what} (GRANT SELECT ON {reference} to it)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from holdtrue.errors import NotTried, PromotionRefused
@@ -26,6 +27,11 @@ _TOLD: Final[Mapping[Finding, str]] = {
     Finding.NOT_BROKEN: _BY_CALLER + "the seed holds, and with the observed rows the rule still holds",
 }
 """What a caller found, in words of ours: its own might say anything."""
+_DENIED: Final = "permission denied"
+_GRANT: Final = (
+    "give the login SELECT on the tables of base_rows and on their foreign-key parents: then the next new violation keeps a"
+    " schema, and can be promoted"
+)
 _WHERE: Final = "where the ticket is made, or where `holdtrue promote` runs, "
 _WAY_ON: Final = (
     "or take the rows untried, each file with the mark NOT LOOKED: holdtrue promote {} --untried"
@@ -58,7 +64,9 @@ def first_that_breaks(
     for one in sorted(made, key=lambda one: not _has_schema(one))[:_TRIED]:
         schema_sql = one[1].kept.evidence.schema_sql
         found = nowhere.get(schema_sql) or rehearse(one[0], schema_sql, database)
-        if not found.place:
+        if not _has_schema(one):
+            found = _without_schema(found, one[1].kept.evidence.incomplete)
+        elif not found.place:
             nowhere[schema_sql] = found
         told = wanted.tried.get(one[0].checksum) if found.finding is Finding.NOT_LOOKED else None
         if told is not None and told is not Finding.NOT_LOOKED:
@@ -77,11 +85,19 @@ def first_that_breaks(
     if wanted.untried:
         return one, found, Tried.UNTRIED
     # A file of SQLite needs nothing that only one of the two machines has.
-    where = "" if database.dialect is Dialect.SQLITE or not found.remedy else _WHERE
+    where = "" if database.dialect is Dialect.SQLITE or not found.remedy or not _has_schema(one) else _WHERE
     raise NotTried(
         f"nobody could try whether what was kept of {invariant.name} breaks it: {found.sentence}",
         remedy="; ".join(one for one in (where + found.remedy, _WAY_ON.format(alert)) if one),
     )
+
+
+def _without_schema(found: Rehearsed, incomplete: str) -> Rehearsed:
+    """What kept a schema from being taken, and whether the next violation will have one: not before a right is given."""
+    said = f"{found.sentence}, for the run noted: {incomplete}" if incomplete else found.sentence
+    if _DENIED not in incomplete:
+        return replace(found, sentence=said)
+    return replace(found, sentence=said, remedy=_GRANT)
 
 
 def _has_schema(one: Made) -> bool:
