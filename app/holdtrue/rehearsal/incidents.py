@@ -37,9 +37,7 @@ _REMEDIES: Final[Mapping[Dialect, str]] = {
 }
 """What a trial takes, where the reason that there was none does not say it."""
 
-_WITHIN: Final = (
-    "the text has to do with tables alone, for incident_schema.sql has no views, functions and triggers; or "
-)
+_WITHIN: Final = "\nmake the text do with tables alone: incident_schema.sql has no views, functions and triggers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,8 @@ class Rehearsed:
     """A frozen incident, tried. ``sentence`` names tables, columns and codes, never a value.
 
     ``lost`` are pairs of tables, child and parent, where a row refers to one that was not kept. Where nobody looked,
-    ``remedy`` says what it takes, and without a ``place`` no other incident of this schema can be tried either.
+    ``remedy`` says what it takes, one way in each line, and without a ``place`` no other incident of this schema can be
+    tried either.
     """
 
     finding: Finding
@@ -120,7 +119,7 @@ def _try(servers: _Servers, incident: Incident, schema_sql: str, config: Databas
         with _place(servers, schema_sql, config) as place:
             placed = True
             found = _tried(incident, place)
-            return replace(found, remedy=_WITHIN + remedy) if found.finding is Finding.NOT_LOOKED else found
+            return replace(found, remedy=remedy + _WITHIN) if found.finding is Finding.NOT_LOOKED else found
     except HoldtrueError as problem:
         said = problem.message
         remedy = problem.remedy or remedy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from holdtrue.errors import HoldtrueError
+from holdtrue.errors import HoldtrueError, Refused
 from holdtrue.rehearsal.scratch import ScratchFailed
 
 URL_VARIABLE: Final = "HOLDTRUE_SCRATCH_URL"
@@ -56,7 +56,11 @@ class ScratchServer:
         try:
             server.start()
         except HoldtrueError as problem:
-            raise ScratchFailed("the embedded PostgreSQL for scratch databases did not start") from problem
+            # The log that another remedy names is gone with the server.
+            remedy = problem.remedy if isinstance(problem, Refused) else ""
+            raise ScratchFailed(
+                f"the embedded PostgreSQL for scratch databases did not start: {problem.message}", remedy=remedy
+            ) from problem
         return server.url()
 
     def close(self) -> None:

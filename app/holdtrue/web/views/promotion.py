@@ -37,7 +37,7 @@ class PromotePage:
     command: str
     refusal: str
     remedy: str
-    way_on: bool
+    ways: tuple[str, ...]
     not_looked: str
 
 
@@ -60,7 +60,7 @@ def promote_page(
         command=command_of(episode, external_url) + (" --untried" if not_looked else ""),
         refusal=refusal.message if refusal is not None else "",
         remedy=refusal.remedy if refusal is not None else "",
-        way_on=isinstance(refusal, NotTried),
+        ways=refusal.ways if isinstance(refusal, NotTried) else (),
         not_looked=not_looked,
     )
 
