@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -162,8 +163,17 @@ def show_lines(report: dict[str, Any]) -> list[str]:
     ]
     out += _part("messages", table(messages))
     if report["subject"] == "violation" and report["evidence"]:
-        out += ["", f"to make a barrier test of it: holdtrue promote {report['id']}"]
+        out += ["", to_promote(report["id"], report["evidence"])]
     return out
+
+
+def to_promote(number: int, evidence: Sequence[dict[str, Any]]) -> str:
+    """How a barrier test is made of an alert; no promise where what was kept says already that it may be refused."""
+    command = f"holdtrue promote {number}"
+    if any(one["rows"] and "permission denied" not in (one["incomplete"] or "") for one in evidence):
+        return f"to make a barrier test of it: {command}"
+    reasons = "; ".join(sorted({one["incomplete"] for one in evidence if one["incomplete"]})) or "no rows were kept"
+    return f"a barrier test of it may be refused ({command} tells): {visible(reasons)}"
 
 
 def _part(title: str, lines: list[str]) -> list[str]:
