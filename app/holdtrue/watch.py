@@ -13,6 +13,7 @@ from holdtrue import alerting
 from holdtrue.deadman import Switch
 from holdtrue.errors import StoreError
 from holdtrue.model import Catalog, Decision, Invariant, Situation
+from holdtrue.monitoring.journal import note_changes
 from holdtrue.store import Ends, Review, Store
 from holdtrue.store.records import OverviewRow, Recipients
 
@@ -108,9 +109,13 @@ class Watch:
         if alerting.review(seen, invariant, now) is None:
             return False, False
         # decided again inside the transaction: a run may have ended between the reading and here
-        return True, self._store.alerts.review(
-            standing.invariant, standing.database, _reviewing(invariant), self._notifiers()
+        decided: list[Decision] = []
+        changed = self._store.alerts.review(
+            standing.invariant, standing.database, _reviewing(invariant, decided), self._notifiers()
         )
+        if changed:
+            note_changes(decided[-1].changes)
+        return True, changed
 
     def _lift(self) -> int:
         """See to what silences withheld that have ended (semantics 7.5); how many episodes that owed something."""
@@ -144,8 +149,13 @@ class Watch:
             self._pruned_at = now
 
 
-def _reviewing(invariant: Invariant) -> Review:
+def _reviewing(invariant: Invariant, decided: list[Decision]) -> Review:
+    """The review, which leaves what it decided: its last word is what the store took."""
+
     def decide(situation: Situation, now: datetime) -> Decision | None:
-        return alerting.review(situation, invariant, now)
+        decision = alerting.review(situation, invariant, now)
+        if decision is not None:
+            decided.append(decision)
+        return decision
 
     return decide

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from holdtrue.alerting import parse_matchers
 from holdtrue.deadman import Switch, Why, decide_ping
@@ -39,10 +40,12 @@ def test_silence_becomes_unchecked_though_no_run_ever_ends(scene):
     scene.look({PAIR: HELD})
     assert a_watch(scene).look() == Looked()
     scene.pass_time(timedelta(minutes=31))
-    assert a_watch(scene).look().changed == 1
-    assert owed(scene) == [Reason.UNCHECKED]
-    assert a_watch(scene).look().changed == 0
-    assert owed(scene) == [Reason.UNCHECKED]
+    with capture_logs() as logged:
+        assert a_watch(scene).look().changed == 1
+        assert owed(scene) == [Reason.UNCHECKED]
+        assert a_watch(scene).look().changed == 0
+        assert owed(scene) == [Reason.UNCHECKED]
+    assert [(one["event"], one["invariant"]) for one in logged] == [("alert_unchecked", "refunds_once")]
 
 
 def test_a_pair_that_never_looked_is_unchecked_once_fresh_for_has_passed(scene):

@@ -13,6 +13,7 @@ import structlog
 
 from holdtrue.errors import StoreError
 from holdtrue.model import Failure, FailureReason, Outcome, Run, attempts_after
+from holdtrue.monitoring.journal import note_changes, note_run
 from holdtrue.store.records import Finished, Saved
 
 log = structlog.get_logger("holdtrue.monitoring")
@@ -92,6 +93,7 @@ class Recorder:
         else:
             for one, saved in zip(batch, answers, strict=True):
                 one.done.set_result(saved)
+                _note(one.finished.run, saved)
 
     def _write_apart(self, batch: Sequence[_Waiting], problem: Exception) -> None:
         """One of them cannot be saved: find which, save its neighbours, and record in its place that it could not be."""
@@ -101,12 +103,21 @@ class Recorder:
             return
         (one,) = batch
         log.error("run_not_saved", invariant=one.finished.claim.invariant, problem=type(problem).__name__)
+        instead = unsaveable(one.finished, problem)
         try:
-            (saved,) = self._save([unsaveable(one.finished, problem)])
+            (saved,) = self._save([instead])
         except Exception as again:  # noqa: BLE001 - as above
             one.done.set_exception(again)
         else:
             one.done.set_result(saved)
+            _note(instead.run, saved)
+
+
+def _note(run: Run, saved: Saved) -> None:
+    if saved.dropped:
+        return
+    note_run(run)
+    note_changes(saved.decision.changes if saved.decision is not None else ())
 
 
 def unsaveable(finished: Finished, problem: Exception) -> Finished:
