@@ -13,7 +13,7 @@ from holdtrue.databases import Plan, PlanStep, TableSize
 from holdtrue.databases.mysql_plan import steps_of as mysql_steps
 from holdtrue.databases.postgresql_plan import steps_of as postgresql_steps
 from holdtrue.databases.sqlite_plan import steps_of as sqlite_steps
-from holdtrue.inspection import PlanFindingKind, plan_findings, plan_reach
+from holdtrue.inspection import PlanFindingKind, plan_findings, plan_reach, said_reach
 from holdtrue.model import Dialect
 
 LIMIT = timedelta(seconds=10)
@@ -82,6 +82,15 @@ def test_an_unknown_part_is_said_and_is_not_nothing() -> None:
     assert plan_reach(plan(scan("t"), t=None)).at_least
     assert plan_reach(plan(scan("t", whole=False), t=7)).at_least
     assert not plan_reach(plan(scan("t"), t=7)).at_least
+
+
+def test_tables_never_analysed_are_no_0_rows() -> None:
+    """semantics 0: not knowing is never good news."""
+    said = said_reach(plan(scan("t"), t=None, other=None))
+    assert said.endswith("the server has no statistics of t (never analysed)")
+    assert "0" not in said
+    assert "the plan gives none" in said_reach(plan(scan("t", whole=False), t=7))
+    assert said_reach(plan(scan("t"), scan("u"), t=7, u=None)).startswith("reads at least 7 rows")
 
 
 def test_postgresqls_plan_is_read_with_how_often_each_step_is_done() -> None:

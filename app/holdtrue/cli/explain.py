@@ -22,6 +22,7 @@ from holdtrue.inspection import (
     explain_now,
     plan_findings,
     plan_reach,
+    said_reach,
 )
 from holdtrue.model import show_duration
 from holdtrue.settings import environment, load_settings
@@ -96,13 +97,9 @@ def _say(one: Explained, big_table: int, rows_per_second: int) -> None:
         say()
         for line in table(rows, headings=("TABLE", "ROWS", "SIZE")):
             say(f"    {line}")
-    found = plan_reach(one.plan, rows_per_second)
-    least = "at least " if found.at_least else "about "
     say()
-    say(
-        f"    reads {least}{round(found.rows):,} rows: some {show_duration(found.took)} at {rows_per_second:,} rows a second;"
-        f" the time limit is {show_duration(one.invariant.timeout)}"
-    )
+    reach = visible(said_reach(one.plan, rows_per_second))
+    say(f"    {reach}; the time limit is {show_duration(one.invariant.timeout)}")
     for finding in plan_findings(one.plan, one.invariant.timeout, big_table=big_table, rows_per_second=rows_per_second):
         say(f"    {paint('warning', 'yellow')}: {visible(finding.sentence)}")
         say(f"        {visible(finding.remedy)}")

@@ -17,6 +17,7 @@ from holdtrue.inspection.plans import (
     PlanReach,
     plan_findings,
     plan_reach,
+    said_reach,
 )
 
 __all__ = [
@@ -54,4 +55,5 @@ __all__ = [
     "plan_findings",
     "plan_reach",
     "read_former",
+    "said_reach",
 ]

@@ -56,6 +56,18 @@ def plan_reach(plan: Plan, rows_per_second: int = ROWS_PER_SECOND) -> PlanReach:
     return PlanReach(total, timedelta(seconds=seconds), at_least=any(rows is None for _, rows in known))
 
 
+def said_reach(plan: Plan, rows_per_second: int = ROWS_PER_SECOND) -> str:
+    """How much is read, in words; where nothing of it is known no number stands, which would look like a small one."""
+    found = plan_reach(plan, rows_per_second)
+    if found.at_least and not found.rows:
+        read = {name for step in plan.steps for name in step.tables}
+        never = sorted(one.table for one in plan.tables if one.rows is None and one.table in read)
+        why = f"the server has no statistics of {', '.join(never)} (never analysed)" if never else "the plan gives none"
+        return f"nobody knows how many rows are read, nor how long that takes: {why}"
+    least = "at least" if found.at_least else "about"
+    return f"reads {least} {round(found.rows):,} rows: some {show_duration(found.took)} at {rows_per_second:,} rows a second"
+
+
 def plan_findings(
     plan: Plan, time_limit: timedelta, *, big_table: int = BIG_TABLE, rows_per_second: int = ROWS_PER_SECOND
 ) -> tuple[PlanFinding, ...]:
