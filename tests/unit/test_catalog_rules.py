@@ -437,3 +437,10 @@ def test_a_column_that_may_be_another_tables_or_is_not_taken_along_is_not_warned
 def test_states_are_declared_by_table_and_column_with_what_follows(states: str, says: str) -> None:
     """semantics 9.2"""
     assert any(says in problem.message for problem in refused(item(f"{SQL}\npromote: {{states: {states}}}")))
+
+
+def test_a_timeout_longer_than_the_interval_is_named_with_its_value_also_where_none_is_written() -> None:
+    (unwritten,) = warnings(item(f"{SQL}\ninterval: 5s"))
+    assert unwritten.startswith("`timeout` (10s), the default, is longer than the interval (5s)")
+    (written,) = warnings(item(f"{SQL}\ninterval: 5s\ntimeout: 20s"))
+    assert written.startswith("`timeout` (20s) is longer than the interval (5s)")

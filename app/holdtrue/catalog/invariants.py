@@ -29,6 +29,7 @@ from holdtrue.model import (
     Severity,
     States,
     Waiver,
+    show_duration,
 )
 
 
@@ -67,7 +68,11 @@ def read_invariant(
     tables = _check_texts(source, has, _Asked(dialects, configs), around, found)
     timeout = has.get("timeout", timedelta(seconds=10))
     if isinstance(schedule, Interval) and timeout > schedule.every:
-        message = "`timeout` is longer than the interval: runs would miss their due times"
+        whose = "" if has.has("timeout") else ", the default,"
+        message = (
+            f"`timeout` ({show_duration(timeout)}){whose} is longer than the interval ({show_duration(schedule.every)}):"
+            " runs would miss their due times"
+        )
         found.append(Problem(has.node("timeout").place, message, fatal=False))
     problems.extend(found)
     if source is None or refused or any(one.fatal for one in found):
