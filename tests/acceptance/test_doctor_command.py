@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -297,5 +298,7 @@ def test_the_text_for_people_has_every_remedy_below_its_sentence(folder: Folder)
     lines = done.stdout.splitlines()
     assert lines[0] == "shop (sqlite)"
     at = next(number for number, line in enumerate(lines) if "problem" in line)
-    assert "the SQLite file that the URL names is not there" in lines[at]
+    assert re.search(
+        r"the SQLite file that the URL names is not there \(database \w+, replica \w+, holdtrue.yaml:\d+\)", lines[at]
+    )
     assert lines[at + 1].strip().startswith("→ ")

@@ -68,7 +68,11 @@ class SqliteDriver:
             return Failure(FailureReason.REFUSED, "connection refused: a SQLite URL is written sqlite:///path/to/file")
         path = self._folder / path
         if not path.is_file():
-            return Failure(FailureReason.REFUSED, "connection refused: the SQLite file that the URL names is not there")
+            place = replica.url.place
+            said = f"database {config.name}, replica {replica.name}" + (f", {place.file}:{place.line}" if place else "")
+            return Failure(
+                FailureReason.REFUSED, f"connection refused: the SQLite file that the URL names is not there ({said})"
+            )
         try:
             connection = sqlite3.connect(
                 f"file:{quote(str(path.absolute()))}?mode=ro",
