@@ -41,6 +41,7 @@ class Line:
         self._resolving = resolving
         self._lock = threading.Lock()
         self._held: list[socket.socket] = []
+        self._over = False
         self._timer = threading.Timer(time_limit, self._cut)
         self._timer.daemon = True
 
@@ -88,6 +89,9 @@ class Line:
         twin = connection.dup()
         with self._lock:
             self._held.append(twin)
+            # The clock may have run out while it was opened: nobody would come to cut it.
+            if self._over:
+                _shut(twin)
 
     def _resolve(self, host: str, port: int) -> Sequence[str]:
         """In a thread of its own: a resolver takes as long as it likes, and cannot be stopped."""
@@ -104,9 +108,14 @@ class Line:
 
     def _cut(self) -> None:
         with self._lock:
+            self._over = True
             for one in self._held:
-                with contextlib.suppress(OSError):
-                    one.shutdown(socket.SHUT_RDWR)
+                _shut(one)
+
+
+def _shut(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def tls_of(name: str, ca_file: str) -> Callable[[], ssl.SSLContext]:
