@@ -218,7 +218,7 @@ def test_init_keeps_what_env_and_gitignore_have(holdtrue: Callable[..., Answer],
     (tmp_path / ".gitignore").write_text("*.pyc")
     assert holdtrue(tmp_path, "init").returncode == 0
     assert (tmp_path / ".env").read_text() == "OTHER=1\nHOLDTRUE_LEDGER_SECRET=mine-mine-mine-mine"
-    assert (tmp_path / ".gitignore").read_text() == "*.pyc\n.env\nholdtrue.db*\napp.db*\n"
+    assert (tmp_path / ".gitignore").read_text() == "*.pyc\n.env\n.venv/\nholdtrue.db*\napp.db*\n"
 
 
 def test_init_adds_a_secret_to_an_env_that_has_none(holdtrue: Callable[..., Answer], tmp_path: Path) -> None:
