@@ -132,8 +132,8 @@ def test_the_api_and_the_command_sum_up_too(tmp_path: Path) -> None:
     assert first["verdict"]["exit_code"] == 1
     assert report(scene, "invariants/money_is_whole")["sum"] == first
     assert report(scene, "invariants/alone")["sum"] is None
-    told = [line.split() for line in lines(body)[1:-2]]
-    assert [line[:2] for line in told] == [
+    told = [line.split()[:2] for line in lines(body)[:-2]]
+    assert told[told.index(["INVARIANT", "DATABASE"]) + 1 :] == [
         ["money_is_whole", "3"],
         ["money_is_whole", "shard-2"],
         ["money_is_whole", "shard-3"],
