@@ -15,6 +15,18 @@ from holdtrue.errors import Refused
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 SINCE = NOW - timedelta(minutes=10)
 FRESH = timedelta(minutes=1)
+RUN = {
+    "due_at": NOW.isoformat(),
+    "started_at": NOW.isoformat(),
+    "outcome": "held",
+    "counted": 0,
+    "complete": True,
+    "seconds": 0.1,
+    "position": None,
+    "failure": None,
+    "kind": "scheduled",
+    "attempt": 1,
+}
 
 
 def span(first: float, last: float, count: int = 0, outcome: str = "", lowest: int | None = None) -> dict[str, Any]:
@@ -129,21 +141,9 @@ def test_a_history_without_runs_says_that_nobody_looked() -> None:
 
 def test_a_run_outside_the_schedule_or_not_the_first_attempt_says_so() -> None:
     """Semantics 2.4, 5.2, 11.1."""
-    run = {
-        "due_at": NOW.isoformat(),
-        "started_at": NOW.isoformat(),
-        "outcome": "held",
-        "counted": 0,
-        "complete": True,
-        "seconds": 0.1,
-        "position": None,
-        "failure": None,
-        "kind": "scheduled",
-        "attempt": 1,
-    }
     report = {"invariant": "rule", "database": "shop", "since": SINCE.isoformat(), "now": NOW.isoformat(), "spans": []}
     report["over_budget"] = None
-    more = [run, {**run, "attempt": 3}, {**run, "kind": "confirming"}, {**run, "kind": "asked", "attempt": 2}]
+    more = [RUN, {**RUN, "attempt": 3}, {**RUN, "kind": "confirming"}, {**RUN, "kind": "asked", "attempt": 2}]
     said = [line.split("  ") for line in lines({**report, "fresh_seconds": 60, "runs": more})[-4:]]
     assert [[cell.strip() for cell in line if cell.strip()][2] for line in said] == [
         "held",
@@ -155,18 +155,7 @@ def test_a_run_outside_the_schedule_or_not_the_first_attempt_says_so() -> None:
 
 def test_a_run_shows_when_it_looked_beside_when_it_was_due() -> None:
     """Semantics 0: a run that was made late says so, and one that nobody made began at no time."""
-    run = {
-        "due_at": (NOW - timedelta(hours=13)).isoformat(),
-        "started_at": NOW.isoformat(),
-        "outcome": "held",
-        "counted": 0,
-        "complete": True,
-        "seconds": 0.1,
-        "position": None,
-        "failure": None,
-        "kind": "scheduled",
-        "attempt": 1,
-    }
+    run = {**RUN, "due_at": (NOW - timedelta(hours=13)).isoformat()}
     report = {"invariant": "rule", "database": "shop", "since": SINCE.isoformat(), "now": NOW.isoformat(), "spans": []}
     more = {"over_budget": None, "fresh_seconds": 60, "runs": [run, {**run, "outcome": "skipped", "seconds": 0.0}]}
     headings, late, missed = [line.split() for line in lines({**report, **more})[-3:]]

@@ -318,14 +318,9 @@ class ThroughStore:
             alert=wanted.alert,
             invariant=wanted.invariant,
         )
-        totals, catalog = reports.totals(self._store.reads.message_totals()), self.catalog()
+        catalog = self.catalog()
         declared = catalog.config.notifiers if catalog is not None else ()
-        return {
-            "deliveries": reports.owed(found),
-            "totals": totals,
-            "limits": reports.limits(declared),
-            "notifiers": reports.notifiers(declared, totals),
-        }
+        return reports.delivery_log(found, self._store.reads.message_totals(), declared)
 
     def catalog(self) -> Catalog | None:
         """The catalog in force in the store, or None if there is none."""

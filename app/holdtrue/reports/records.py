@@ -282,6 +282,19 @@ def notifiers(configs: Iterable[NotifierConfig], counted: Mapping[str, object]) 
     return [*declared, *(name for name in counted if name not in declared)]
 
 
+def delivery_log(
+    found: Iterable[OwedRow], counted: Mapping[tuple[str, MessageState], int], configs: Sequence[NotifierConfig]
+) -> Json:
+    """Owed messages, how many there are of each notifier, and what those of the catalog in force are and cannot do."""
+    summed = totals(counted)
+    return {
+        "deliveries": owed(found),
+        "totals": summed,
+        "limits": limits(configs),
+        "notifiers": notifiers(configs, summed),
+    }
+
+
 def owed(found: Iterable[OwedRow]) -> list[Json]:
     """Owed messages and what became of them, with what each is about."""
     return [

@@ -329,13 +329,10 @@ def _add_inventory(router: APIRouter, service: WebService) -> None:
         found = service.store.reads.deliveries(
             limit, tuple(state or ()), before, notifier=notifier, alert=alert, invariant=invariant
         )
-        totals, catalog = reports.totals(service.store.reads.message_totals()), service.catalog()
+        catalog = service.catalog()
         declared = catalog.config.notifiers if catalog is not None else ()
         return {
-            "deliveries": reports.owed(found),
-            "totals": totals,
-            "limits": reports.limits(declared),
-            "notifiers": reports.notifiers(declared, totals),
+            **reports.delivery_log(found, service.store.reads.message_totals(), declared),
             "next": found[-1].message.id if len(found) == limit else None,
         }
 
