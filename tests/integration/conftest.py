@@ -14,7 +14,9 @@ from starlette.testclient import TestClient
 from holdtrue.databases import Databases
 from holdtrue.model import DatabaseConfig
 from holdtrue.store import open_store
+from holdtrue.testing import BarrierDatabase
 from holdtrue.web import create_app
+from racy import schema
 from scenes import Scene
 from scenes.refunds import refunds_world
 from scenes.serving import Calls, client_over, web_service
@@ -153,3 +155,19 @@ def opened() -> Iterator[Callable[..., Databases]]:
     for databases in made:
         databases.interrupt_all()
         databases.close()
+
+
+@pytest.fixture(scope="module")
+def database(postgres_primary: PostgresPrimary) -> Iterator[BarrierDatabase]:
+    """A barrier database with the schema of the refunds, on the tests' primary."""
+    made = BarrierDatabase("postgresql", schema.build, postgres_primary.url)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def on_sqlite() -> Iterator[BarrierDatabase]:
+    """The same on SQLite."""
+    made = BarrierDatabase("sqlite", schema.build, lambda: "")
+    yield made
+    made.close()

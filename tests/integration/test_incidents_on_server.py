@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,18 +16,10 @@ from holdtrue.testing import BarrierDatabase, BarrierFailed, FrozenIncident, Rac
 from racy import schema
 from racy.promoted import TWO_REFUNDS
 from racy.worker import command
-from servers.postgres import PostgresPrimary
 
 TESTS = Path(__file__).parents[1]
 INCIDENT = FrozenIncident(TWO_REFUNDS)
 Run = Callable[[BarrierDatabase], object]
-
-
-@pytest.fixture(scope="module")
-def database(postgres_primary: PostgresPrimary) -> Iterator[BarrierDatabase]:
-    made = BarrierDatabase("postgresql", schema.build, postgres_primary.url)
-    yield made
-    made.close()
 
 
 def process(code: str) -> Run:

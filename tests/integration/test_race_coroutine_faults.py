@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import asyncpg
@@ -17,17 +17,9 @@ from sqlalchemy.pool import NullPool, StaticPool
 from holdtrue.errors import Refused
 from holdtrue.testing import BarrierDatabase, Limits, RaceReport, Verdict, arace, race, step
 from racy import awaited, duplicate, schema
-from servers.postgres import PostgresPrimary
 
 QUICK = Limits(stall=0.15)
 OF_OURS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'party'"
-
-
-@pytest.fixture(scope="module")
-def database(postgres_primary: PostgresPrimary) -> Iterator[BarrierDatabase]:
-    made = BarrierDatabase("postgresql", schema.build, postgres_primary.url)
-    yield made
-    made.close()
 
 
 @pytest.fixture

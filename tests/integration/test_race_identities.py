@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -17,16 +17,9 @@ from holdtrue.testing.identities import Identities
 from racy import schema
 from racy.raw import Raw
 from servers.mariadb import ADMIN, MariadbPrimary
-from servers.postgres import PostgresPrimary, PostgresStandby, wait_for_replay
+from servers.postgres import PostgresStandby, wait_for_replay
 
 ANY = "SELECT 1 WHERE 1 = 0"
-
-
-@pytest.fixture(scope="module")
-def database(postgres_primary: PostgresPrimary) -> Iterator[BarrierDatabase]:
-    made = BarrierDatabase("postgresql", schema.build, postgres_primary.url)
-    yield made
-    made.close()
 
 
 def test_the_same_name_on_another_server_is_another_database(

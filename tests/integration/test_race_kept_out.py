@@ -36,13 +36,6 @@ def plain(postgres_primary: PostgresPrimary) -> Iterator[BarrierDatabase]:
     made.close()
 
 
-@pytest.fixture(scope="module")
-def on_sqlite() -> Iterator[BarrierDatabase]:
-    made = BarrierDatabase("sqlite", schema.build, lambda: "")
-    yield made
-    made.close()
-
-
 def refunding(engine: Engine) -> Work:
     """Reads, and inserts if there is none: the bug."""
 

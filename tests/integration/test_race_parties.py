@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from sqlalchemy import Engine, text
@@ -13,13 +13,6 @@ from servers.postgres import PostgresPrimary
 
 AT_MOST_TWO = "SELECT dispute_id, count(*) FROM refunds WHERE state = 'settled' GROUP BY dispute_id HAVING count(*) > 2"
 LOCK = "SELECT id FROM disputes WHERE id = :d FOR UPDATE"
-
-
-@pytest.fixture(scope="module")
-def database(postgres_primary: PostgresPrimary) -> Iterator[BarrierDatabase]:
-    made = BarrierDatabase("postgresql", schema.build, postgres_primary.url)
-    yield made
-    made.close()
 
 
 def at_most_two(engine: Engine, *, lock: bool) -> None:

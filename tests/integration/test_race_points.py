@@ -40,13 +40,6 @@ from servers.postgres import PostgresPrimary
 TESTS = Path(__file__).parents[1]
 
 
-@pytest.fixture(scope="module")
-def database(postgres_primary: PostgresPrimary) -> Iterator[BarrierDatabase]:
-    made = BarrierDatabase("postgresql", schema.build, postgres_primary.url)
-    yield made
-    made.close()
-
-
 @pytest.fixture
 def engine(database: BarrierDatabase) -> Iterator[Engine]:
     """One of the test alone: whatever is left open on it goes when it ends."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -12,17 +12,9 @@ from sqlalchemy.exc import OperationalError
 
 from holdtrue.testing import BarrierDatabase, Limits, RaceReport, Verdict, race
 from racy import duplicate, schema
-from servers.postgres import PostgresPrimary
 
 LIMITS = Limits(deadline=3.0)
 PAUSE = 0.02
-
-
-@pytest.fixture(scope="module")
-def database(postgres_primary: PostgresPrimary) -> Iterator[BarrierDatabase]:
-    made = BarrierDatabase("postgresql", schema.build, postgres_primary.url)
-    yield made
-    made.close()
 
 
 def refund(connection: Connection) -> None:

@@ -35,13 +35,6 @@ def on_postgresql(postgres_primary: PostgresPrimary) -> Iterator[BarrierDatabase
     made.close()
 
 
-@pytest.fixture(scope="module")
-def on_sqlite() -> Iterator[BarrierDatabase]:
-    made = BarrierDatabase("sqlite", schema.build, lambda: "")
-    yield made
-    made.close()
-
-
 @pytest.fixture(params=DRIVERS)
 def place(request: pytest.FixtureRequest) -> tuple[Raw, BarrierDatabase]:
     database: BarrierDatabase

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
 from typing import Any
@@ -21,26 +21,11 @@ from sqlalchemy import create_engine
 from holdtrue.testing import BarrierDatabase, RaceReport, Verdict, WrongDatabase, race, replay, step
 from racy import duplicate, schema
 from racy.raw import Raw
-from servers.postgres import PostgresPrimary
 
 SELECT = "SELECT 1 FROM disputes"
 INSERT = "INSERT INTO refunds (dispute_id, amount_eur, state) VALUES ('dsp_1', 40, 'failed')"
 FAILED = [("dsp_1", 40, "failed")]
 Open = Callable[[], Any]
-
-
-@pytest.fixture(scope="module")
-def database(postgres_primary: PostgresPrimary) -> Iterator[BarrierDatabase]:
-    made = BarrierDatabase("postgresql", schema.build, postgres_primary.url)
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def on_sqlite() -> Iterator[BarrierDatabase]:
-    made = BarrierDatabase("sqlite", schema.build, lambda: "")
-    yield made
-    made.close()
 
 
 def two_of(work: Callable[[], object], database: BarrierDatabase, **more: Any) -> RaceReport:

@@ -27,13 +27,6 @@ OURS = (
 
 
 @pytest.fixture(scope="module")
-def database(postgres_primary: PostgresPrimary) -> Iterator[BarrierDatabase]:
-    made = BarrierDatabase("postgresql", schema.build, postgres_primary.url)
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
 def with_unique_index(postgres_primary: PostgresPrimary) -> Iterator[BarrierDatabase]:
     made = BarrierDatabase("postgresql", schema.build_unique, postgres_primary.url)
     yield made
